@@ -1,0 +1,48 @@
+// Algorithm: how to act and how to learn, for any Model. Knows neither environments nor remote objects.
+//
+// Thread rule: one thread at a time; an actor has an Algorithm object of its own (made without optimizer).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parl/agent/batch.h"
+#include "parl/agent/model.h"
+
+namespace parl {
+
+struct ActOutput {
+  at::Tensor action;  // [N] int64
+  at::Tensor logits;  // [N, A] float32: the behaviour logits
+  at::Tensor value;   // [N] float32
+};
+
+// Named numbers of one learn() call, in a fixed order: "loss", "grad_norm", "entropy", ...
+using LearnStats = std::vector<std::pair<std::string, double>>;
+
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+
+  // Draws actions from the policy: action i from the uniform number uniforms[i] in [0, 1) (inverse CDF over the exact
+  // softmax), so that every environment's own random stream decides and nothing depends on the batch's composition.
+  virtual ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) = 0;
+  // The greedy action.
+  virtual ActOutput predict(const at::Tensor& obs) = 0;
+  // One update from one batch (possibly several passes). `agent_steps`: steps collected so far; schedules depend on it.
+  virtual LearnStats learn(const Batch& batch, int64_t agent_steps) = 0;
+
+  virtual Model& model() = 0;
+  Weights get_weights() { return model().get_weights(); }
+  void set_weights(const Weights& weights) { model().set_weights(weights); }
+
+  // Everything but the model's weights that the next learn() depends on: optimizer moments, counters, RNG.
+  virtual Weights get_state() const = 0;
+  virtual void set_state(const Weights& state) = 0;
+};
+
+}  // namespace parl

@@ -1,0 +1,48 @@
+// Model: the forward network, the one thing a user writes for a new environment. Algorithms use it unchanged.
+//
+//   struct MyNet : parl::Model {
+//     torch::nn::Linear trunk{4, 64}, policy{64, 2}, value{64, 1};
+//     MyNet() { register_module("trunk", trunk); ... }
+//     PolicyValue forward(const at::Tensor& obs) override {
+//       auto h = trunk(obs).relu();
+//       return {policy(h), value(h).squeeze(-1)};       // one trunk pass for both
+//     }
+//   };
+//
+// forward: obs [N, ...obs_shape] in the space's dtype (uint8 images [N, H, W, C]); logits [N, A] float32, value [N] float32.
+// Thread rule: one thread at a time. The parameters' names, in registration order, name the weights everywhere.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "parl/agent/spec.h"
+#include "parl/agent/weights.h"
+
+namespace parl {
+
+struct PolicyValue {
+  at::Tensor logits;  // [N, A]
+  at::Tensor value;   // [N]
+};
+
+class Model : public torch::nn::Module {
+ public:
+  virtual PolicyValue forward(const at::Tensor& obs) = 0;
+
+  // Weights by name: parameters and buffers, float32, on the CPU. set_weights checks count, names and shapes and names
+  // what differs; nothing is changed when it throws.
+  Weights get_weights() const;
+  void set_weights(const Weights& weights);
+  // target = decay * target + (1 - decay) * this. PARL's sync_weights_to.
+  void sync_weights_to(Model& target, double decay = 0.0) const;
+  int64_t parameter_count() const;
+};
+
+// Makes a fresh model for a spec; models/ has a registry of them by name.
+using ModelFactory = std::function<std::shared_ptr<Model>(const ModelSpec&)>;
+
+}  // namespace parl

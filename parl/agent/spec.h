@@ -1,0 +1,18 @@
+// What a model must fit: the shape of one observation and the action set. Free of torch; made from an EnvSpec by train/.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parl/core/dtype.h"
+
+namespace parl {
+
+struct ModelSpec {
+  std::vector<int64_t> obs_shape;      // one observation; images are [H, W, C] uint8
+  DType obs_dtype = DType::kF32;
+  int64_t num_actions = 0;             // Discrete: how many; 0: continuous
+  int64_t action_size = 0;             // Box actions: how many floats; 0: discrete
+};
+
+}  // namespace parl

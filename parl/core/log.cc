@@ -1,0 +1,58 @@
+#include "parl/core/log.h"
+
+#include <spdlog/cfg/helpers.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/dist_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+
+#include <cstdlib>
+
+#include "parl/core/check.h"
+
+namespace parl {
+namespace {
+
+struct Logger {
+  std::shared_ptr<spdlog::sinks::dist_sink_mt> sinks = std::make_shared<spdlog::sinks::dist_sink_mt>();
+  std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("parl", sinks);
+  std::shared_ptr<spdlog::sinks::sink> file;
+
+  Logger() {
+    sinks->add_sink(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    logger->set_pattern("[%H:%M:%S %^%L%$] %v");
+    const char* level = std::getenv("PARL_LOG");
+    logger->set_level(level ? spdlog::level::from_str(level) : spdlog::level::info);
+    logger->flush_on(spdlog::level::info);
+  }
+};
+
+Logger& state() {
+  static Logger* logger = new Logger;  // never destroyed: threads may log while the program ends
+  return *logger;
+}
+
+}  // namespace
+
+spdlog::logger& log() { return *state().logger; }
+
+void log_to_file(const std::string& path) {
+  stop_log_file();
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, false);
+    sink->set_pattern("[%Y-%m-%d %H:%M:%S.%e %L] %v");
+    state().file = sink;
+    state().sinks->add_sink(sink);
+  } catch (const spdlog::spdlog_ex& error) {
+    raise("cannot write the log file '{}': {}", path, error.what());
+  }
+}
+
+void stop_log_file() {
+  if (auto& file = state().file) {
+    file->flush();
+    state().sinks->remove_sink(file);
+    file.reset();
+  }
+}
+
+}  // namespace parl

@@ -1,0 +1,93 @@
+// Env: one environment with Gymnasium's contract.
+//
+//   auto env = registry.make({.id = "CartPole-v1"});
+//   std::vector<std::byte> obs(env->spec().observation.bytes());
+//   env->reset(7, obs);                              // seeded; every seed counts, 0 too
+//   StepResult r = env->step(Action::discrete(1), obs);
+//   if (r.terminated || r.truncated) env->reset({}, obs);
+//
+// Observations are written into the place that the caller gives (spec().observation.bytes() bytes, any alignment that
+// fits the dtype); step() and reset() allocate nothing once an environment is warm.
+// terminated: the task ended (value 0 after it). truncated: a limit cut it (the value after it is bootstrapped).
+// When both are set, terminated wins for learning. step() after an end, before reset(), is an error.
+// Determinism: reset(seed) followed by the same actions gives the same numbers, bit for bit; reset without a seed goes
+// on with the generator of the last seeded reset.
+// Thread rule: an Env belongs to one thread at a time. Errors: parl::Error.
+// Source of the contract: Gymnasium's Env API (terminated/truncated of v0.26 and later).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parl/core/check.h"
+#include "parl/env/space.h"
+
+namespace parl {
+
+struct EnvSpec {
+  std::string id;             // "CartPole-v1", "atari:pong"
+  Box observation;
+  Space action;               // Discrete, or a float32 Box
+  int64_t max_episode_steps = 0;  // agent steps until truncation; 0: no limit
+  int frames_per_step = 1;    // emulator frames behind one agent step (frame skip)
+  std::string contract;       // one line that names every setting that changes results; printed when a run starts
+};
+
+// One action: an index for Discrete spaces, or the floats of a Box (not owned; valid during the call).
+struct Action {
+  int64_t index = 0;
+  std::span<const float> values;
+  static Action discrete(int64_t index) { return {index, {}}; }
+  static Action continuous(std::span<const float> values) { return {0, values}; }
+};
+
+struct StepResult {
+  float reward = 0;  // the reward to learn from (after clipping wrappers)
+  bool terminated = false;
+  bool truncated = false;
+  bool done() const { return terminated || truncated; }
+};
+
+// A finished episode as people count it: raw score of the full game (never per life), length in agent steps.
+struct Episode {
+  double raw_return = 0;
+  int64_t length = 0;
+  bool truncated = false;
+  std::vector<std::pair<std::string, double>> scalars;  // the environment's own figures, by name
+};
+
+struct Image {  // RGB, 8 bits each, row by row
+  int width = 0, height = 0;
+  std::vector<uint8_t> rgb;
+};
+
+class Env {
+ public:
+  virtual ~Env() = default;
+  virtual const EnvSpec& spec() const = 0;
+  virtual void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) = 0;
+  virtual StepResult step(const Action& action, std::span<std::byte> obs) = 0;
+
+  // Moves the episodes that finished since the last call to the end of `out`. Environments without a recorder of their
+  // own get one from the EpisodeStatistics wrapper.
+  virtual bool records_episodes() const { return false; }
+  virtual void take_episodes(std::vector<Episode>& /*out*/) {}
+
+  // User scalars of the episode so far (name, value): averaged over episodes in metrics and TensorBoard.
+  virtual void scalars(std::vector<std::pair<std::string, double>>& /*out*/) const {}
+
+  // The current state as a picture. Default: an error that says that this environment cannot draw itself.
+  virtual void render(Image& out);
+
+  // The whole state, RNG included: load_state(save_state()) and the same actions give the same future, bit for bit.
+  virtual bool can_save_state() const { return false; }
+  virtual std::vector<std::byte> save_state() const;
+  virtual void load_state(std::span<const std::byte> state);
+};
+
+}  // namespace parl

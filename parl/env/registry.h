@@ -1,0 +1,73 @@
+// EnvRegistry: from a name to an environment. A value that main() fills: no self-registering globals.
+//
+//   EnvRegistry registry;
+//   register_builtin_envs(registry);                      // classic control
+//   auto env = registry.make({.id = "atari:pong", .args = {{"preset", "parl"}}});
+//
+// An unknown name or option is an error that lists the nearest ones.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parl/env/env.h"
+
+namespace parl {
+
+using EnvArgs = std::map<std::string, std::string>;
+
+enum class EnvMode {
+  kTraining,
+  kEvaluation,  // no reward clipping, full games, raw score
+};
+
+struct EnvRequest {
+  std::string id;
+  EnvArgs args;
+  EnvMode mode = EnvMode::kTraining;
+};
+
+struct EnvOption {
+  std::string name, default_value, help;
+};
+
+struct EnvFamily {
+  std::string prefix;                            // "" for plain names, "atari" for "atari:pong"
+  std::string summary;                           // one line for `parl list envs`
+  std::function<std::vector<std::string>()> names;   // full ids that exist
+  std::vector<EnvOption> options;                // every option; anything else is refused
+  std::function<std::unique_ptr<Env>(const EnvRequest&)> make;
+};
+
+class EnvRegistry {
+ public:
+  // Throws when a name is taken.
+  void add(EnvFamily family);
+  // A single environment: factory(args) -> Env. Options as in EnvFamily.
+  void add(const std::string& id, const std::string& summary, std::function<std::unique_ptr<Env>(const EnvRequest&)> make,
+           std::vector<EnvOption> options = {});
+
+  // Checks name and options, makes the environment, and wraps it so that it records episodes.
+  std::unique_ptr<Env> make(const EnvRequest& request) const;
+
+  std::vector<std::string> names() const;
+  const std::vector<EnvFamily>& families() const { return families_; }
+  const EnvFamily& family_of(const std::string& id) const;  // throws with the near names
+
+ private:
+  std::vector<EnvFamily> families_;
+};
+
+void register_builtin_envs(EnvRegistry& registry);  // classic control
+
+// Typed reading of arguments; a value that does not parse is an error naming option, value and what is expected.
+int64_t arg_int(const EnvArgs& args, const std::string& name, int64_t default_value);
+double arg_double(const EnvArgs& args, const std::string& name, double default_value);
+bool arg_bool(const EnvArgs& args, const std::string& name, bool default_value);
+std::string arg_choice(const EnvArgs& args, const std::string& name, const std::string& default_value,
+                       const std::vector<std::string>& choices);
+
+}  // namespace parl
