@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "parl/wire/array.h"
-#include "parl/wire/fields.h"
+#include "parl/core/fields.h"
 
 namespace parl {
 
