@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Installs what PARL needs and is missing, and writes .deps/config.cmake, which tells CMake where it is.
+#
+#   scripts/setup.sh [--check]      --check: also the tools of `make check` (clang-format, clang-tidy)
+#
+# Idempotent: a second run finds everything in place and takes a second. It prints what it does; when something cannot
+# be had it ends with that thing's name. Nothing is written outside PARL_DEPS and .deps but Debian packages.
+#
+#   PARL_DEPS         where libtorch (in a Python environment) and the ALE go     [${XDG_CACHE_HOME:-~/.cache}/parl]
+#   PARL_TORCH_DIR    your libtorch: nothing is downloaded                        [CMAKE_PREFIX_PATH, if it has one]
+#   PARL_ALE_DIR      your installed Arcade Learning Environment: it is not built
+#   PARL_SKIP_APT=1   never call apt; missing packages are an error that lists them
+#   PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...   pip's own settings hold
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '[setup] %s\n' "$*" >&2; }
+die() { printf '[setup] error: %s\n' "$*" >&2; exit 1; }
+
+check_tools=no
+for argument in "$@"; do
+  case "$argument" in
+    --check) check_tools=yes ;;
+    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) die "unknown argument '$argument' (see scripts/setup.sh --help)" ;;
+  esac
+done
+
+home="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
+deps="${PARL_DEPS:-${XDG_CACHE_HOME:-$home/.cache}/parl}"
+mkdir -p "$deps" 2>/dev/null || die "cannot create '$deps'; set PARL_DEPS to a folder you may write"
+mkdir -p .deps
+exec 9>"$deps/.lock"
+if ! flock -n 9; then
+  say "another set-up is at work in $deps: waiting for it"
+  flock 9
+fi
+
+# The libtorch that the user names: PARL_TORCH_DIR, or a folder of CMAKE_PREFIX_PATH that has one.
+find_torch_config() {
+  local folder
+  for folder in "$@"; do
+    for candidate in "$folder" "$folder/share/cmake/Torch" "$folder/share/cmake" "$folder/Torch" "$folder/torch/share/cmake/Torch"; do
+      if [ -f "$candidate/TorchConfig.cmake" ]; then echo "${candidate%/share/cmake/Torch}"; return; fi
+      if [ -f "$candidate/Torch/TorchConfig.cmake" ]; then echo "${candidate%/share/cmake}"; return; fi
+    done
+  done
+}
+user_torch=""
+if [ -n "${PARL_TORCH_DIR:-}" ]; then
+  user_torch="$(find_torch_config "$PARL_TORCH_DIR")"
+  [ -n "$user_torch" ] || die "PARL_TORCH_DIR is '$PARL_TORCH_DIR', but there is no share/cmake/Torch/TorchConfig.cmake in it"
+elif [ -n "${CMAKE_PREFIX_PATH:-}" ]; then
+  IFS=':;' read -r -a prefixes <<<"$CMAKE_PREFIX_PATH"
+  user_torch="$(find_torch_config "${prefixes[@]}")"
+fi
+
+# ---- Debian packages ------------------------------------------------------------------------------------------------
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo --preserve-env=DEBIAN_FRONTEND "$@"
+  else die "'$*' needs root, and there is no sudo; run as root, or install these packages yourself"; fi
+}
+
+install_packages() {
+  local wanted=(libfmt-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev nlohmann-json3-dev
+    libpng-dev zlib1g-dev libavcodec-dev libavformat-dev libavutil-dev libswscale-dev)
+  local missing=() package tool
+  if ! command -v dpkg-query >/dev/null; then
+    say "this is not Debian or Ubuntu: install the equivalents of ${wanted[*]} g++ cmake ninja-build python3 with venv"
+    return
+  fi
+  # tool:package, for what may well come from elsewhere than apt
+  for tool in c++:g++ cmake:cmake ninja:ninja-build python3:python3 ccache:ccache; do
+    command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
+  done
+  if [ -z "$user_torch" ] && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then missing+=(python3-venv); fi
+  if [ "$check_tools" = yes ]; then
+    for tool in clang-format clang-tidy git; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+  fi
+  local installed
+  installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package} ' "${wanted[@]}" 2>/dev/null || true) "
+  for package in "${wanted[@]}"; do
+    [[ "$installed" == *" installed $package "* ]] || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+
+  [ "${PARL_SKIP_APT:-0}" != 1 ] || die "missing Debian packages: ${missing[*]}  (apt-get install ${missing[*]})"
+  say "installing Debian packages: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  as_root apt-get update -qq </dev/null || say "apt-get update failed; trying with the package lists at hand"
+  as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >"$deps/apt.log" 2>&1 || {
+    tail -n 5 "$deps/apt.log" >&2
+    die "apt could not install: ${missing[*]}  (its whole output: $deps/apt.log)"
+  }
+}
+
+# ---- libtorch, and Python for the tests -----------------------------------------------------------------------------
+venv="$deps/python"
+install_python() {
+  local stamp
+  stamp="$venv/.parl-$( (python3 --version; cat scripts/requirements.txt) | sha256sum | cut -c1-16)"
+  [ -f "$stamp" ] && return 0
+  say "installing $(grep -v '^#' scripts/requirements.txt | tr '\n' ' ')into $venv (some minutes, about 1 GB)"
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || die "python3 -m venv failed: is python3-venv installed?"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt </dev/null >"$deps/pip.log" 2>&1 || {
+    tail -n 5 "$deps/pip.log" >&2
+    die "pip could not install scripts/requirements.txt (its whole output: $deps/pip.log). With a libtorch of your own: PARL_TORCH_DIR=<folder> make"
+  }
+  touch "$stamp"
+}
+
+find_torch() {
+  if [ -n "$user_torch" ]; then torch="$user_torch"; python="$(command -v python3 || true)"; return; fi
+  python="$venv/bin/python"
+  torch="$(echo "$venv"/lib/python3*/site-packages/torch)"
+  [ -f "$torch/share/cmake/Torch/TorchConfig.cmake" ] || die "torch is installed in $venv, but TorchConfig.cmake is not there; remove $venv and run again"
+  # A CUDA build cannot be linked without the CUDA toolkit; say so before CMake does in its own words.
+  if compgen -G "$torch/lib/libtorch_cuda.so" >/dev/null && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    die "pip chose torch's CUDA build, which needs the CUDA toolkit (nvcc) to link. For the processor-only build remove $venv and
+        set PIP_EXTRA_INDEX_URL to PyTorch's CPU wheel index, or give an unpacked libtorch: PARL_TORCH_DIR=<folder> make"
+  fi
+}
+
+# ---- The Arcade Learning Environment ---------------------------------------------------------------------------------
+install_ale() {
+  if [ -n "${PARL_ALE_DIR:-}" ]; then
+    [ -d "$PARL_ALE_DIR" ] || die "PARL_ALE_DIR is '$PARL_ALE_DIR', which is not a folder"
+    ale="$(cd "$PARL_ALE_DIR" && pwd)"
+    return
+  fi
+  scripts/build_ale.sh "$deps" </dev/null || die "the Arcade Learning Environment could not be built (scripts/build_ale.sh $deps)"
+  ale="$deps/ale"
+}
+
+install_packages
+[ -n "$user_torch" ] || install_python
+find_torch
+install_ale
+
+config="# Written by scripts/setup.sh; the Makefile gives it to CMake.
+set(CMAKE_PREFIX_PATH \"$torch\" CACHE STRING \"\" FORCE)
+set(PARL_ALE_DIR \"$ale\" CACHE PATH \"\" FORCE)
+set(PARL_PYTHON \"$python\" CACHE FILEPATH \"\" FORCE)"
+if [ "$config" != "$(cat .deps/config.cmake 2>/dev/null)" ]; then
+  printf '%s\n' "$config" >.deps/config.cmake
+  say "ready: libtorch $torch, ALE $ale"
+fi
