@@ -1,0 +1,172 @@
+// Writer and Reader: the byte level of the wire. Little-endian, fixed widths, no alignment.
+//
+// A message is a head (small bytes) and attachments: contiguous payloads above kInlineLimit, which are never copied
+// into the head. The Writer only points at them, so what is saved must live until the message is sent (keep() prolongs
+// it); the transport gathers them on send and receives each into one block, which an Array then simply owns. The Reader
+// trusts nothing: every size is checked against what is really there before memory is taken. Thread rule: one owner.
+// Throws WireError for data that does not fit, std::bad_alloc without memory.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "parl/core/check.h"
+#include "parl/wire/array.h"
+
+namespace parl {
+
+static_assert(std::endian::native == std::endian::little, "the wire is little-endian; this machine is not");
+
+// What came over the wire (or should go over it) is not what the types say.
+class WireError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Payloads above this many bytes travel as attachments; both sides derive it from the size alone.
+inline constexpr size_t kInlineLimit = 64 * 1024;
+
+// A payload beside the head. `array` is set when the bytes are a parl::Array's (its block may live in shared memory).
+struct Attachment {
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+  const Array* array = nullptr;
+};
+
+class Writer {
+ public:
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void number(T value) {
+    const size_t at = head_.size();
+    head_.resize(at + sizeof(T));
+    std::memcpy(head_.data() + at, &value, sizeof(T));
+  }
+  void raw(const void* data, size_t bytes) {
+    const auto* first = static_cast<const std::byte*>(data);
+    head_.insert(head_.end(), first, first + bytes);
+  }
+  // `bytes` of payload whose size the reader will know: inline, or an attachment when large.
+  void payload(const void* data, size_t bytes, const Array* array = nullptr) {
+    if (bytes <= kInlineLimit) {
+      raw(data, bytes);
+    } else {
+      attachments_.push_back({static_cast<const std::byte*>(data), bytes, array});
+    }
+  }
+  void text(std::string_view s) {
+    number<uint64_t>(s.size());
+    payload(s.data(), s.size());
+  }
+  // Holds `value` as long as this writer's content: for attachments that point into it.
+  void keep(std::shared_ptr<const void> value) { kept_.push_back(std::move(value)); }
+
+  std::span<const std::byte> head() const { return head_; }
+  const std::vector<Attachment>& attachments() const { return attachments_; }
+  size_t total_bytes() const {
+    size_t sum = head_.size();
+    for (const Attachment& a : attachments_) sum += a.bytes;
+    return sum;
+  }
+  void clear() {
+    head_.clear();
+    attachments_.clear();
+    kept_.clear();
+  }
+
+ private:
+  std::vector<std::byte> head_;
+  std::vector<Attachment> attachments_;
+  std::vector<std::shared_ptr<const void>> kept_;
+};
+
+// A received payload: the block holds `bytes` bytes.
+struct ReceivedAttachment {
+  ArrayBlock block;
+  size_t bytes = 0;
+};
+
+class Reader {
+ public:
+  // Both spans must outlive the reader; blocks are moved out of `attachments`.
+  explicit Reader(std::span<const std::byte> head, std::span<ReceivedAttachment> attachments = {})
+      : head_(head), attachments_(attachments) {}
+
+  template <typename T>
+  requires std::is_arithmetic_v<T> T number() {
+    require(sizeof(T));
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto byte = std::to_integer<uint8_t>(head_[at_++]);
+      if (byte > 1) fail("a bool is {}", byte);
+      return byte != 0;
+    } else {
+      T value;
+      std::memcpy(&value, head_.data() + at_, sizeof(T));
+      at_ += sizeof(T);
+      return value;
+    }
+  }
+  void raw(void* destination, size_t bytes) {
+    require(bytes);
+    if (bytes) std::memcpy(destination, head_.data() + at_, bytes);
+    at_ += bytes;
+  }
+  // Checks that a payload of this size is there; call before taking memory for it.
+  void expect_payload(size_t bytes) const;
+  // Copies the next payload.
+  void payload(void* destination, size_t bytes);
+  // The next payload as a block of its own: an attachment is handed over, an inline one is copied.
+  ArrayBlock take_payload(size_t bytes);
+  // The next payload, an attachment, where it lies; the block then owns it.
+  ArrayBlock take_attachment(size_t bytes);
+  // A count of items of at least `min_bytes` each; what cannot be there is refused.
+  size_t count(size_t min_bytes);
+  // A count of items whose bytes follow as one payload.
+  size_t payload_count(size_t item_bytes);
+  std::string text();
+
+  size_t remaining() const { return head_.size() - at_; }
+  // Throws unless everything was read.
+  void finish() const;
+
+  template <typename... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
+    throw WireError("malformed message: " + fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  // Guards the stack against deeply nested hostile data (lists of unique_ptr).
+  class Nesting {
+   public:
+    explicit Nesting(Reader& reader) : reader_(reader) {
+      if (++reader_.depth_ > kMaxDepth) reader_.fail("nested deeper than {}", kMaxDepth);
+    }
+    ~Nesting() { --reader_.depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+
+   private:
+    Reader& reader_;
+  };
+
+ private:
+  static constexpr int kMaxDepth = 1000;
+  void require(size_t bytes) const {
+    if (bytes > remaining()) fail("{} bytes expected, {} left", bytes, remaining());
+  }
+
+  std::span<const std::byte> head_;
+  std::span<ReceivedAttachment> attachments_;
+  size_t at_ = 0, next_attachment_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace parl
