@@ -41,6 +41,7 @@ constexpr void for_each_field(T&& object, F&& f) {
 #define PARL_EXPAND3(...) PARL_EXPAND2(PARL_EXPAND2(PARL_EXPAND2(PARL_EXPAND2(__VA_ARGS__))))
 #define PARL_EXPAND2(...) PARL_EXPAND1(PARL_EXPAND1(PARL_EXPAND1(PARL_EXPAND1(__VA_ARGS__))))
 #define PARL_EXPAND1(...) __VA_ARGS__
+#define PARL_UNPACK(...) __VA_ARGS__  // not PARL_EXPAND1, which is busy while it walks a list
 #define PARL_PARENS ()
 #define PARL_FOR_EACH(macro, context, ...) __VA_OPT__(PARL_EXPAND(PARL_FOR_EACH_STEP(macro, context, __VA_ARGS__)))
 #define PARL_FOR_EACH_STEP(macro, context, item, ...) \
@@ -49,7 +50,7 @@ constexpr void for_each_field(T&& object, F&& f) {
 
 #define PARL_FIELD_PLAIN_(Type, name) \
   ::parl::Field<Type, decltype(Type::name)> { #name, &Type::name, "" }
-#define PARL_FIELD_HELP_(Type, pair) PARL_FIELD_HELP_2_(Type, PARL_EXPAND1 pair)
+#define PARL_FIELD_HELP_(Type, pair) PARL_FIELD_HELP_2_(Type, PARL_UNPACK pair)
 #define PARL_FIELD_HELP_2_(Type, ...) PARL_FIELD_HELP_3_(Type, __VA_ARGS__)
 #define PARL_FIELD_HELP_3_(Type, name, help) \
   ::parl::Field<Type, decltype(Type::name)> { #name, &Type::name, help }
