@@ -30,12 +30,12 @@
 namespace parl {
 
 struct EnvSpec {
-  std::string id;             // "CartPole-v1", "atari:pong"
+  std::string id;  // "CartPole-v1", "atari:pong"
   Box observation;
-  Space action;               // Discrete, or a float32 Box
+  Space action;                   // Discrete, or a float32 Box
   int64_t max_episode_steps = 0;  // agent steps until truncation; 0: no limit
-  int frames_per_step = 1;    // emulator frames behind one agent step (frame skip)
-  std::string contract;       // one line that names every setting that changes results; printed when a run starts
+  int frames_per_step = 1;        // emulator frames behind one agent step (frame skip)
+  std::string contract;           // one line that names every setting that changes results; printed when a run starts
 };
 
 // One action: an index for Discrete spaces, or the floats of a Box (not owned; valid during the call).

@@ -35,10 +35,10 @@ struct EnvOption {
 };
 
 struct EnvFamily {
-  std::string prefix;                            // "" for plain names, "atari" for "atari:pong"
-  std::string summary;                           // one line for `parl list envs`
-  std::function<std::vector<std::string>()> names;   // full ids that exist
-  std::vector<EnvOption> options;                // every option; anything else is refused
+  std::string prefix;                               // "" for plain names, "atari" for "atari:pong"
+  std::string summary;                              // one line for `parl list envs`
+  std::function<std::vector<std::string>()> names;  // full ids that exist
+  std::vector<EnvOption> options;                   // every option; anything else is refused
   std::function<std::unique_ptr<Env>(const EnvRequest&)> make;
 };
 
@@ -47,8 +47,8 @@ class EnvRegistry {
   // Throws when a name is taken.
   void add(EnvFamily family);
   // A single environment: factory(args) -> Env. Options as in EnvFamily.
-  void add(const std::string& id, const std::string& summary, std::function<std::unique_ptr<Env>(const EnvRequest&)> make,
-           std::vector<EnvOption> options = {});
+  void add(const std::string& id, const std::string& summary,
+           std::function<std::unique_ptr<Env>(const EnvRequest&)> make, std::vector<EnvOption> options = {});
 
   // Checks name and options, makes the environment, and wraps it so that it records episodes.
   std::unique_ptr<Env> make(const EnvRequest& request) const;

@@ -18,9 +18,9 @@ struct Box {
   std::vector<int64_t> shape;
   std::vector<double> low{-1.0}, high{1.0};
 
-  int64_t size() const;   // elements
-  size_t bytes() const;   // size() * dtype_size(dtype)
-  bool bounded() const;   // every bound is finite
+  int64_t size() const;                     // elements
+  size_t bytes() const;                     // size() * dtype_size(dtype)
+  bool bounded() const;                     // every bound is finite
   bool contains(const void* values) const;  // values: size() elements of dtype; NaN is never inside
   bool operator==(const Box&) const = default;
 };

@@ -1,13 +1,13 @@
 // VectorEnv: N environments of one kind, stepped together, in the caller's thread or by a pool of threads.
 //
-// Autoreset happens in the same step: when an episode ends, the observation written is the reset observation of the next
-// one, and the final observation of a *truncated* episode is kept (final_observation(i)) until that environment's next
-// step. There is no dummy step between episodes.
-// Observations are written straight where the caller says: obs(i) is a place for environment i (rows of a rollout slot).
-// Seeds: environment i of the vector is seeded once with `seed` mixed with its global index (first_index + i), so that
-// results do not depend on how environments are split over actors or threads.
-// Thread rule: one owner thread. With pool threads (threads > 1) results are bit-identical to threads = 1.
-// Errors: what an environment throws is rethrown to the caller with the environment's index; the vector must then be reset.
+// Autoreset happens in the same step: when an episode ends, the observation written is the reset observation of the
+// next one, and the final observation of a *truncated* episode is kept (final_observation(i)) until that environment's
+// next step. There is no dummy step between episodes. Observations are written straight where the caller says: obs(i)
+// is a place for environment i (rows of a rollout slot). Seeds: environment i of the vector is seeded once with `seed`
+// mixed with its global index (first_index + i), so that results do not depend on how environments are split over
+// actors or threads. Thread rule: one owner thread. With pool threads (threads > 1) results are bit-identical to
+// threads = 1. Errors: what an environment throws is rethrown to the caller with the environment's index; the vector
+// must then be reset.
 #pragma once
 
 #include <functional>
@@ -50,8 +50,8 @@ class VectorEnv {
   // empty when that step did not truncate.
   std::span<const std::byte> final_observation(int index) const;
 
-  // Asynchronous: send() starts steps of the named environments on the pool, receive() waits until `minimum` of them are
-  // ready and returns their indices (in order of completion). Needs threads > 1.
+  // Asynchronous: send() starts steps of the named environments on the pool, receive() waits until `minimum` of them
+  // are ready and returns their indices (in order of completion). Needs threads > 1.
   void send(std::span<const int> which, std::span<const int64_t> indices, std::span<const float> values,
             const ObsPlace& obs);
   std::span<const int> receive(int minimum);

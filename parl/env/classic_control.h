@@ -1,0 +1,65 @@
+// The classic control tasks of Gymnasium, with its dynamics, start states, rewards and spaces: the same formulas in the
+// same order of double operations, the same generator for the start state. Checked against recorded episodes.
+// The classes are the bare tasks; the registered time limits come from register_builtin_envs (TimeLimit).
+//
+// Sources: Barto, Sutton, Anderson 1983 (CartPole); Sutton 1996 (Acrobot); Moore 1990 (MountainCar).
+#pragma once
+
+#include <memory>
+
+#include "parl/core/rng.h"
+#include "parl/env/env.h"
+
+namespace parl {
+
+// What the five share: a few doubles of state, a numpy generator, and the rules of the contract.
+class ClassicControl : public Env {
+ public:
+  const EnvSpec& spec() const final { return spec_; }
+  void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) final;
+  StepResult step(const Action& action, std::span<std::byte> obs) final;
+  void render(Image& out) final;
+  bool can_save_state() const final { return true; }
+  std::vector<std::byte> save_state() const final;
+  void load_state(std::span<const std::byte> state) final;
+
+  // The physical state, as Gymnasium's env.unwrapped.state. Setting it starts an episode there.
+  std::span<const double> state() const { return state_; }
+  void set_state(std::span<const double> state);
+
+ protected:
+  ClassicControl(EnvSpec spec, size_t state_size);
+
+  virtual void start(NumpyRng& rng) = 0;                 // fills state_
+  virtual StepResult advance(const Action& action) = 0;  // one step of the physics
+  virtual void observe(float* obs) const = 0;
+  virtual void draw(class Canvas& canvas) const = 0;
+  virtual int canvas_width() const = 0;
+  virtual int canvas_height() const = 0;
+
+  std::vector<double> state_;
+
+ private:
+  const EnvSpec spec_;
+  const size_t obs_bytes_;
+  NumpyRng rng_;
+  bool running_ = false;
+};
+
+// state: x, x', theta, theta'.
+class CartPole final : public ClassicControl {
+ public:
+  // sutton_barto_reward: 0 a step and -1 at the fall, instead of 1 a step.
+  explicit CartPole(bool sutton_barto_reward = false);
+
+ private:
+  void start(NumpyRng& rng) override;
+  StepResult advance(const Action& action) override;
+  void observe(float* obs) const override;
+  void draw(Canvas& canvas) const override;
+  int canvas_width() const override { return 600; }
+  int canvas_height() const override { return 400; }
+  const bool sutton_barto_reward_;
+};
+
+}  // namespace parl
