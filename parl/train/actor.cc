@@ -1,0 +1,200 @@
+#include "parl/train/actor.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "parl/agent/tensor_array.h"
+#include "parl/core/check.h"
+#include "parl/core/clock.h"
+#include "parl/core/rng.h"
+#include "parl/env/vector_env.h"
+#include "parl/train/program.h"
+
+namespace parl {
+namespace {
+
+constexpr uint64_t kActionStream = 1'000'000'007;  // apart from every environment's own stream
+
+// Generation 0 is the run's seed itself, later ones are streams of their own.
+uint64_t generation_seed(uint64_t seed, int64_t generation) {
+  return generation == 0 ? seed : derive_seed(seed, (uint64_t{1} << 40) + static_cast<uint64_t>(generation));
+}
+
+std::unique_ptr<VectorEnv> make_envs(const ActorConfig& c) {
+  VectorEnv::Options options;
+  options.count = static_cast<int>(c.envs);
+  options.seed = generation_seed(c.seed, c.generation);
+  options.first_index = c.first_env;
+  options.threads = static_cast<int>(c.pool_threads);
+  return std::make_unique<VectorEnv>(options, [&c](int) { return program().envs.make({.id = c.env, .args = c.env_args}); });
+}
+
+}  // namespace
+
+struct Actor::Impl {
+  ActorConfig config;
+  std::unique_ptr<VectorEnv> envs;
+  std::unique_ptr<Algorithm> algorithm;
+  std::vector<CounterRng> samplers;
+  int64_t version = -1;
+  int64_t sequence = 0;
+  Array next_obs;  // [B, ...]: row 0 of the next rollout
+  bool started = false;
+  std::vector<StepResult> results;
+  std::vector<std::pair<int64_t, std::vector<std::byte>>> finals;  // (b * T + t, observation)
+  at::Tensor uniforms;
+
+  explicit Impl(ActorConfig c) : config(std::move(c)) {
+    at::set_num_threads(1);  // parallelism comes from our own threads
+    PARL_CHECK_GT(config.envs, 0, "an actor needs at least one environment");
+    PARL_CHECK_GT(config.length, 0, "a rollout needs at least one step");
+    envs = make_envs(config);
+    const ModelSpec spec = model_spec_of(envs->spec());
+    algorithm = program().algorithm(config.algorithm).make_actor(program().models.make(config.model, spec));
+    const uint64_t seed = derive_seed(generation_seed(config.seed, config.generation), kActionStream);
+    for (int64_t i = 0; i < config.envs; ++i) samplers.emplace_back(seed, static_cast<uint64_t>(config.first_env + i));
+    results.resize(static_cast<size_t>(config.envs));
+    uniforms = torch::empty({config.envs});
+    next_obs = Array::empty(spec.obs_dtype, obs_shape({config.envs}));
+  }
+
+  Shape obs_shape(Shape lead) const {
+    const Shape& one = envs->spec().observation.shape;
+    lead.insert(lead.end(), one.begin(), one.end());
+    return lead;
+  }
+  size_t obs_bytes() const { return envs->spec().observation.bytes(); }
+
+  void take_weights(const Versioned<Weights>& weights) {
+    if (weights.version == static_cast<decltype(weights.version)>(version)) return;
+    algorithm->set_weights(weights.value);
+    version = static_cast<int64_t>(weights.version);
+  }
+
+  void start_if_new() {
+    if (started) return;
+    envs->reset([this](int i) { return std::span(next_obs.data() + static_cast<size_t>(i) * obs_bytes(), obs_bytes()); });
+    started = true;
+  }
+
+  Rollout allocate() const {
+    const int64_t B = config.envs, T = config.length;
+    const auto& action = envs->spec().action;
+    Rollout r;
+    r.actor = config.actor;
+    r.version = version;
+    r.obs = Array::empty(envs->spec().observation.dtype, obs_shape({B, T + 1}));
+    r.action = Array::empty(DType::kI64, {B, T});
+    r.behaviour_logits = Array::empty(DType::kF32, {B, T, std::get<Discrete>(action).n});
+    r.reward = Array::empty(DType::kF32, {B, T});
+    r.terminated = Array::empty(DType::kBool, {B, T});
+    r.truncated = Array::empty(DType::kBool, {B, T});
+    return r;
+  }
+
+  // Acts on row t of every environment and stores what was done.
+  ActOutput act(Rollout& r, const at::Tensor& obs, int64_t t) {
+    float* u = uniforms.data_ptr<float>();
+    for (size_t b = 0; b < samplers.size(); ++b) u[b] = samplers[b].uniform();
+    ActOutput out = algorithm->sample(obs.select(1, t), uniforms);
+    tensor_view(r.action).select(1, t).copy_(out.action);
+    tensor_view(r.behaviour_logits).select(1, t).copy_(out.logits);
+    return out;
+  }
+
+  void record(Rollout& r, int64_t t) {
+    const int64_t T = config.length;
+    for (int64_t b = 0; b < config.envs; ++b) {
+      const StepResult& s = results[static_cast<size_t>(b)];
+      const int64_t at = b * T + t;
+      r.reward.data<float>()[at] = s.reward;
+      r.terminated.data<bool>()[at] = s.terminated;
+      r.truncated.data<bool>()[at] = s.truncated;
+      if (s.truncated && !s.terminated) {
+        const auto last = envs->final_observation(static_cast<int>(b));
+        finals.emplace_back(at, std::vector<std::byte>(last.begin(), last.end()));
+      }
+    }
+  }
+
+  void write_finals(Rollout& r) {
+    std::sort(finals.begin(), finals.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const auto count = static_cast<int64_t>(finals.size());
+    r.final_index = Array::empty(DType::kI64, {count});
+    r.final_obs = Array::empty(envs->spec().observation.dtype, obs_shape({count}));
+    for (size_t i = 0; i < finals.size(); ++i) {
+      r.final_index.data<int64_t>()[i] = finals[i].first;
+      std::memcpy(r.final_obs.data() + i * obs_bytes(), finals[i].second.data(), obs_bytes());
+    }
+    finals.clear();
+  }
+
+  Rollout sample(const Versioned<Weights>& weights) {
+    const torch::NoGradGuard no_grad;
+    const auto start = Clock::now();
+    take_weights(weights);
+    PARL_CHECK_GE(version, 0, "an actor needs weights before it can act");
+    start_if_new();
+    Rollout r = allocate();
+    r.sequence = sequence++;
+    const size_t bytes = obs_bytes();
+    const auto T = static_cast<size_t>(config.length);
+    const auto place = [&](size_t b, size_t t) { return r.obs.data() + (b * (T + 1) + t) * bytes; };
+    const auto B = static_cast<size_t>(config.envs);
+    for (size_t b = 0; b < B; ++b) std::memcpy(place(b, 0), next_obs.data() + b * bytes, bytes);
+    const at::Tensor obs = tensor_view(r.obs);
+    for (size_t t = 0; t < T; ++t) {
+      ActOutput out;
+      {
+        const ScopedTimer timer(r.act_seconds);
+        out = act(r, obs, static_cast<int64_t>(t));
+      }
+      const ScopedTimer timer(r.env_seconds);
+      envs->step({out.action.data_ptr<int64_t>(), B}, {}, [&](int b) { return std::span(place(static_cast<size_t>(b), t + 1), bytes); },
+                 results);
+      record(r, static_cast<int64_t>(t));
+    }
+    for (size_t b = 0; b < B; ++b) std::memcpy(next_obs.data() + b * bytes, place(b, T), bytes);
+    write_finals(r);
+    envs->take_episodes(r.episodes);
+    r.wall_seconds = seconds_since(start);
+    return r;
+  }
+};
+
+Actor::Actor(ActorConfig config) : impl_(std::make_unique<Impl>(std::move(config))) {}
+Actor::Actor(Actor&&) noexcept = default;
+Actor::~Actor() = default;
+
+Rollout Actor::sample(const Versioned<Weights>& weights) { return impl_->sample(weights); }
+
+ActorState Actor::save_state() {
+  ActorState state;
+  state.sequence = impl_->sequence;
+  for (const CounterRng& rng : impl_->samplers) state.sampler_positions.push_back(rng.position());
+  state.has_env_state = impl_->started && impl_->envs->can_save_state();
+  if (state.has_env_state) {
+    const auto bytes = impl_->envs->save_state();
+    state.env_state.resize(bytes.size());
+    std::memcpy(state.env_state.data(), bytes.data(), bytes.size());
+    state.obs = impl_->next_obs;
+  }
+  return state;
+}
+
+void Actor::load_state(const ActorState& state) {
+  PARL_CHECK_EQ(state.sampler_positions.size(), impl_->samplers.size(),
+                "the saved actor had another number of environments: continue with the same --envs-per-actor");
+  impl_->sequence = state.sequence;
+  for (size_t i = 0; i < impl_->samplers.size(); ++i) impl_->samplers[i].set_position(state.sampler_positions[i]);
+  if (!state.has_env_state) return;
+  impl_->envs->load_state(std::as_bytes(std::span(state.env_state)));
+  PARL_CHECK(state.obs.shape() == impl_->next_obs.shape() && state.obs.dtype() == impl_->next_obs.dtype(),
+             "the saved actor's observations have another shape: continue with the same environment options");
+  impl_->next_obs = state.obs;
+  impl_->started = true;
+}
+
+}  // namespace parl

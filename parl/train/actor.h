@@ -1,0 +1,64 @@
+// Actor: the remote object that collects experience: its own vector of environments, its own copy of the weights.
+//
+// sample(weights) takes newer weights if there are any and produces one rollout (parl/data/rollout.h) under that version.
+// Randomness: environment i and its action sampler draw from streams of (seed, global environment index), so that results
+// do not depend on how environments are split over actors or pool threads, nor on the engine. `generation` counts the
+// actor's predecessors (replaced after a failure, or a continued run) and gives fresh streams.
+// Thread rule: one thread, its object's own. Throws what the environment throws.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parl/agent/weights.h"
+#include "parl/core/fields.h"
+#include "parl/data/rollout.h"
+#include "parl/remote/remote.h"
+
+namespace parl {
+
+struct ActorConfig {
+  std::string env;
+  std::map<std::string, std::string> env_args;
+  std::string model;      // a name of the model registry
+  std::string algorithm;  // whose way of acting
+  int64_t actor = 0;      // index
+  int64_t envs = 1;
+  int64_t first_env = 0;  // global index of its first environment
+  int64_t length = 1;     // T: steps per unroll
+  int64_t pool_threads = 1;
+  uint64_t seed = 0;
+  int64_t generation = 0;
+};
+PARL_FIELDS(ActorConfig, env, env_args, model, algorithm, actor, envs, first_env, length, pool_threads, seed, generation);
+
+// Everything the next sample() depends on, besides the weights.
+struct ActorState {
+  int64_t sequence = 0;                    // the next rollout's number
+  std::vector<uint64_t> sampler_positions; // per environment
+  bool has_env_state = false;              // false: these environments cannot save; their episodes start afresh
+  std::vector<uint8_t> env_state;
+  Array obs;                               // [B, ...obs_shape]: the observations to act on next
+};
+PARL_FIELDS(ActorState, sequence, sampler_positions, has_env_state, env_state, obs);
+
+class Actor {
+ public:
+  explicit Actor(ActorConfig config);
+  Actor(Actor&&) noexcept;
+  ~Actor();
+
+  Rollout sample(const Versioned<Weights>& weights);
+  ActorState save_state();
+  void load_state(const ActorState& state);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+PARL_REMOTE_CLASS(Actor, sample, save_state, load_state);
+
+}  // namespace parl

@@ -1,0 +1,140 @@
+#include "parl/train/actor_pool.h"
+
+#include <algorithm>
+
+#include "parl/core/check.h"
+#include "parl/core/log.h"
+
+namespace parl {
+
+ActorPool::ActorPool(RemoteManager& manager, Options options, const std::vector<ActorConfig>& configs)
+    : manager_(manager), options_(options), configs_(configs), queue_(options.actors) {
+  PARL_CHECK_EQ(configs.size(), static_cast<size_t>(options.actors));
+  remotes_.resize(configs.size());
+  // Starts overlap: loading libtorch costs a worker process most of a second.
+  std::vector<std::thread> starters;
+  std::vector<std::exception_ptr> errors(configs.size());
+  for (size_t i = 0; i < configs.size(); ++i) {
+    starters.emplace_back([&, i] {
+      try {
+        remotes_[i] = std::make_shared<Remote<Actor>>(manager_.create<Actor>(configs_[i]));
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    });
+  }
+  for (auto& t : starters) t.join();
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+ActorPool::~ActorPool() { stop(); }
+
+void ActorPool::restore(const std::vector<ActorState>& states, std::vector<Rollout> waiting) {
+  PARL_CHECK_EQ(states.size(), remotes_.size(), "the checkpoint was written with another number of actors: use the same --actors");
+  for (size_t i = 0; i < states.size(); ++i) (*remotes_[i])->load_state(states[i]);
+  for (Rollout& r : waiting) {
+    const auto actor = static_cast<int>(r.actor);
+    queue_.push(actor, std::move(r));
+  }
+}
+
+void ActorPool::start() {
+  for (int i = 0; i < actors(); ++i) drivers_.emplace_back([this, i] { drive(i); });
+}
+
+void ActorPool::publish(int64_t version, Weights weights) {
+  {
+    std::lock_guard lock(mutex_);
+    versions_.push_back({static_cast<uint64_t>(version), std::move(weights)});
+    while (versions_.size() > (options_.deterministic ? 2u : 1u)) versions_.pop_front();
+  }
+  published_.notify_all();
+}
+
+// Waits for the weights that rollout `sequence` is made with. Empty: stopping.
+std::optional<Versioned<Weights>> ActorPool::weights_for(int64_t sequence) {
+  std::unique_lock lock(mutex_);
+  const auto wanted = static_cast<uint64_t>(std::max<int64_t>(0, sequence - 1));
+  published_.wait(lock, [&] {
+    if (stopping_) return true;
+    if (versions_.empty()) return false;
+    return !options_.deterministic || versions_.back().version >= wanted;
+  });
+  if (stopping_) return std::nullopt;
+  if (!options_.deterministic) return versions_.back();
+  for (const auto& v : versions_) {
+    if (v.version == wanted) return v;
+  }
+  raise("rollout {} needs weight version {}, which is gone", sequence, wanted);
+}
+
+void ActorPool::drive(int actor) {
+  int64_t sequence = options_.first_sequence;
+  try {
+    for (;;) {
+      if (!options_.deterministic && !queue_.wait_free(actor)) return;
+      auto weights = weights_for(sequence);
+      if (!weights) return;
+      std::shared_ptr<Remote<Actor>> remote;
+      {
+        std::lock_guard lock(mutex_);
+        remote = remotes_[static_cast<size_t>(actor)];
+      }
+      try {
+        Rollout rollout = (*remote)->sample(std::move(*weights));
+        rollout.sequence = sequence++;
+        if (!queue_.push(actor, std::move(rollout))) return;
+      } catch (const RemoteError& error) {
+        remote.reset();
+        if (!replace(actor, error)) return;
+      }
+    }
+  } catch (...) {
+    queue_.fail(std::current_exception());
+  }
+}
+
+// False: the pool is stopping. Throws when no more replacements are allowed or none can be created.
+bool ActorPool::replace(int actor, const std::exception& error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+  }
+  const int64_t count = ++replaced_;
+  log().error("actor {} failed: {}", actor, error.what());
+  if (count > options_.max_replacements) {
+    raise("actor {} failed and {} actors have been replaced already (--max-replacements): {}", actor, options_.max_replacements,
+          error.what());
+  }
+  ActorConfig& config = configs_[static_cast<size_t>(actor)];
+  ++config.generation;
+  auto fresh = std::make_shared<Remote<Actor>>(manager_.create<Actor>(config));
+  log().warn("actor {} replaced ({} of at most {} replacements)", actor, count, options_.max_replacements);
+  std::lock_guard lock(mutex_);
+  remotes_[static_cast<size_t>(actor)] = std::move(fresh);
+  return !stopping_;
+}
+
+bool ActorPool::barrier(std::vector<ActorState>& states, std::vector<Rollout>& waiting) {
+  PARL_CHECK(options_.deterministic, "only deterministic runs stop their actors for a checkpoint");
+  waiting = queue_.wait_all_and_copy();
+  if (waiting.empty()) return false;
+  states.clear();
+  for (const auto& remote : remotes_) states.push_back((*remote)->save_state());
+  return true;
+}
+
+void ActorPool::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  published_.notify_all();
+  queue_.close();
+  for (auto& t : drivers_) t.join();
+  drivers_.clear();
+}
+
+}  // namespace parl

@@ -1,0 +1,205 @@
+#include "parl/train/checkpoint.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "parl/agent/safetensors.h"
+#include "parl/core/check.h"
+#include "parl/core/files.h"
+#include "parl/wire/wire.h"
+
+namespace parl {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// state.bin: what is not in weights.safetensors or config.json.
+struct State {
+  Progress progress;
+  Weights algorithm_state;
+  bool deterministic = false;
+  std::vector<ActorState> actors;
+  std::vector<Rollout> waiting;
+};
+PARL_FIELDS(State, progress, algorithm_state, deterministic, actors, waiting);
+
+constexpr std::string_view kMagic = "PARLCKPT1\n";
+
+void append_u64(std::string& out, uint64_t value) { out.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
+
+// Layout: magic, schema (length, text), head (length, bytes), attachments (count, then length and bytes of each).
+std::string encode(const State& state) {
+  Writer writer;
+  wire::save(writer, state);
+  const std::string schema = wire::schema<State>();
+  std::string out(kMagic);
+  append_u64(out, schema.size());
+  out += schema;
+  append_u64(out, writer.head().size());
+  out.append(reinterpret_cast<const char*>(writer.head().data()), writer.head().size());
+  append_u64(out, writer.attachments().size());
+  for (const Attachment& a : writer.attachments()) {
+    append_u64(out, a.bytes);
+    out.append(reinterpret_cast<const char*>(a.data), a.bytes);
+  }
+  return out;
+}
+
+class Cursor {
+ public:
+  Cursor(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+  std::string_view take(uint64_t size) {
+    PARL_CHECK_LE(size, bytes_.size(), "'{}' is cut short: continue from an older checkpoint", path_);
+    const auto out = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return out;
+  }
+  uint64_t number() {
+    uint64_t value = 0;
+    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+    return value;
+  }
+
+ private:
+  std::string_view bytes_;
+  const std::string& path_;
+};
+
+State decode(const std::string& bytes, const std::string& path) {
+  Cursor cursor(bytes, path);
+  PARL_CHECK(bytes.starts_with(kMagic), "'{}' is not a checkpoint", path);
+  cursor.take(kMagic.size());
+  const auto schema = cursor.take(cursor.number());
+  PARL_CHECK(schema == wire::schema<State>(), "'{}' was written by another version of this program: its layout differs", path);
+  const auto head = cursor.take(cursor.number());
+  std::vector<ReceivedAttachment> attachments;
+  for (uint64_t n = cursor.number(); n > 0; --n) {
+    const auto part = cursor.take(cursor.number());
+    ArrayBlock block = ArrayBlock::from_malloc(part.size());
+    std::memcpy(block.data(), part.data(), part.size());
+    attachments.push_back({std::move(block), part.size()});
+  }
+  Reader reader(std::as_bytes(std::span(head.data(), head.size())), attachments);
+  State state = wire::load<State>(reader);
+  reader.finish();
+  return state;
+}
+
+fs::path checkpoints_of(const std::string& run_dir) { return fs::path(run_dir) / "checkpoints"; }
+
+void sync_folder(const fs::path& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  PARL_CHECK_GE(fd, 0, "{}", file_error("open", folder.string(), errno));
+  const int failed = fsync(fd) != 0 ? errno : 0;
+  close(fd);
+  PARL_CHECK(failed == 0 || failed == EINVAL, "{}", file_error("flush", folder.string(), failed));
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  if (fs::exists(to)) {  // the same step again: the old one gives way only when the new one is whole
+    const fs::path old = to.string() + ".old.tmp";
+    fs::remove_all(old, error);
+    fs::rename(to, old, error);
+  }
+  fs::rename(from, to, error);
+  PARL_CHECK(!error, "cannot rename '{}' to '{}': {}", from.string(), to.string(), error.message());
+  sync_folder(to.parent_path());
+  fs::remove_all(to.string() + ".old.tmp", error);
+}
+
+bool whole(const fs::path& folder) { return fs::exists(folder / "state.bin") && fs::exists(folder / "weights.safetensors"); }
+
+std::vector<fs::path> sorted_checkpoints(const std::string& run_dir) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints_of(run_dir), error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step_") && !name.ends_with(".tmp") && whole(entry.path())) out.push_back(entry.path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
+  const fs::path folder = checkpoints_of(run_dir) / fmt::format("step_{:012}", c.progress.steps);
+  const fs::path partial = folder.string() + ".tmp";
+  std::error_code error;
+  fs::remove_all(partial, error);
+  fs::create_directories(partial, error);
+  PARL_CHECK(!error, "cannot create '{}': {}", partial.string(), error.message());
+  try {
+    save_safetensors(partial / "weights.safetensors", c.weights, {{"steps", std::to_string(c.progress.steps)}});
+    write_file_atomically(partial / "config.json", c.config);
+    write_file_atomically(partial / "state.bin", encode({c.progress, c.algorithm_state, c.deterministic, c.actors, c.waiting}));
+    sync_folder(partial);
+    rename_folder(partial, folder);
+  } catch (...) {
+    fs::remove_all(partial, error);
+    throw;
+  }
+  return folder;
+}
+
+Checkpoint load_checkpoint(const std::string& path) {
+  const fs::path folder(path);
+  State state = decode(read_file(folder / "state.bin"), folder / "state.bin");
+  Checkpoint c;
+  c.weights = load_safetensors(folder / "weights.safetensors");
+  c.config = read_file(folder / "config.json");
+  c.progress = std::move(state.progress);
+  c.algorithm_state = std::move(state.algorithm_state);
+  c.deterministic = state.deterministic;
+  c.actors = std::move(state.actors);
+  c.waiting = std::move(state.waiting);
+  return c;
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& run_dir) {
+  const auto all = sorted_checkpoints(run_dir);
+  if (all.empty()) return std::nullopt;
+  return all.back().string();
+}
+
+std::string find_checkpoint(const std::string& given, bool prefer_best) {
+  PARL_CHECK(fs::exists(given), "there is no run or checkpoint at '{}'", given);
+  if (whole(given)) return given;
+  const fs::path best = checkpoints_of(given) / "best";
+  if (prefer_best && whole(best)) return best;
+  if (const auto latest = latest_checkpoint(given)) return *latest;
+  raise("'{}' holds no checkpoint yet: give a run directory with checkpoints/, or a checkpoint folder", given);
+}
+
+void mark_best(const std::string& run_dir, const std::string& path) {
+  const fs::path best = checkpoints_of(run_dir) / "best";
+  const fs::path partial = best.string() + ".tmp";
+  std::error_code error;
+  fs::remove_all(partial, error);
+  fs::create_directories(partial, error);
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const fs::path target = partial / entry.path().filename();
+    fs::create_hard_link(entry.path(), target, error);
+    if (error) fs::copy_file(entry.path(), target, fs::copy_options::overwrite_existing, error);
+    PARL_CHECK(!error, "cannot copy '{}' to '{}': {}", entry.path().string(), target.string(), error.message());
+  }
+  rename_folder(partial, best);
+}
+
+void prune_checkpoints(const std::string& run_dir, int64_t keep) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints_of(run_dir), error)) {
+    if (entry.path().filename().string().ends_with(".tmp")) fs::remove_all(entry.path(), error);
+  }
+  const auto all = sorted_checkpoints(run_dir);
+  const auto surplus = static_cast<int64_t>(all.size()) - std::max<int64_t>(keep, 1);
+  for (int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<size_t>(i)], error);
+}
+
+}  // namespace parl

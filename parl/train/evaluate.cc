@@ -1,0 +1,109 @@
+#include "parl/train/evaluate.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parl/agent/tensor_array.h"
+#include "parl/core/check.h"
+#include "parl/core/rng.h"
+#include "parl/env/vector_env.h"
+#include "parl/train/program.h"
+
+namespace parl {
+namespace {
+
+constexpr uint64_t kEvalStream = 2'000'000'011;  // apart from training's streams
+
+void summarise(EvalSummary& s) {
+  std::vector<double> returns;
+  double length = 0;
+  for (const Episode& e : s.episodes) {
+    returns.push_back(e.raw_return);
+    length += static_cast<double>(e.length);
+    s.truncated += e.truncated;
+  }
+  const auto n = static_cast<double>(returns.size());
+  if (returns.empty()) {
+    s.return_mean = s.return_std = s.return_median = s.return_min = s.return_max = s.length_mean = std::nan("");
+    return;
+  }
+  for (double r : returns) s.return_mean += r / n;
+  for (double r : returns) s.return_std += (r - s.return_mean) * (r - s.return_mean) / n;
+  s.return_std = std::sqrt(s.return_std);
+  std::sort(returns.begin(), returns.end());
+  const size_t half = returns.size() / 2;
+  s.return_median = returns.size() % 2 ? returns[half] : (returns[half - 1] + returns[half]) / 2;
+  s.return_min = returns.front();
+  s.return_max = returns.back();
+  s.length_mean = length / n;
+}
+
+}  // namespace
+
+std::string resolve_policy(const std::string& policy, const std::string& env) {
+  if (policy == "auto") return env.rfind("atari:", 0) == 0 ? "sample" : "greedy";
+  PARL_CHECK(policy == "greedy" || policy == "sample", "unknown policy '{}': use greedy, sample or auto", policy);
+  return policy;
+}
+
+EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
+  PARL_CHECK_GT(options.episodes, 0, "an evaluation needs at least one episode");
+  PARL_CHECK_GT(options.envs, 0, "an evaluation needs at least one environment");
+  const torch::NoGradGuard no_grad;
+  const auto count = static_cast<int>(std::min(options.envs, options.episodes));
+  const uint64_t seed = derive_seed(options.seed, kEvalStream);
+  VectorEnv envs({.count = count, .seed = seed}, [&](int) {
+    return program().envs.make({.id = options.env, .args = options.env_args, .mode = EnvMode::kEvaluation});
+  });
+  const Box& space = envs.spec().observation;
+  Shape shape = space.shape;
+  shape.insert(shape.begin(), count);
+  Array obs = Array::empty(space.dtype, shape);
+  const auto place = [&](int i) { return std::span(obs.data() + static_cast<size_t>(i) * space.bytes(), space.bytes()); };
+
+  EvalSummary summary;
+  summary.policy = resolve_policy(options.policy, options.env);
+  std::vector<std::vector<Episode>> done(static_cast<size_t>(count));
+  const auto quota = [&](int i) {
+    return static_cast<size_t>(options.episodes / count + (i < options.episodes % count ? 1 : 0));
+  };
+  const auto finished = [&](int i) { return done[static_cast<size_t>(i)].size() >= quota(i); };
+  const auto all_finished = [&] {
+    for (int i = 0; i < count; ++i) {
+      if (!finished(i)) return false;
+    }
+    return true;
+  };
+
+  std::vector<CounterRng> samplers;
+  for (int i = 0; i < count; ++i) samplers.emplace_back(derive_seed(seed, 1), static_cast<uint64_t>(i));
+  at::Tensor uniforms = torch::empty({count});
+  std::vector<StepResult> results(static_cast<size_t>(count));
+  envs.reset(place);
+  if (options.on_frame) options.on_frame(envs.env(0));
+  while (!all_finished() && !(options.stop && options.stop())) {
+    const at::Tensor view = tensor_view(obs);
+    ActOutput out;
+    if (summary.policy == "sample") {
+      for (int i = 0; i < count; ++i) uniforms.data_ptr<float>()[i] = samplers[static_cast<size_t>(i)].uniform();
+      out = algorithm.sample(view, uniforms);
+    } else {
+      out = algorithm.predict(view);
+    }
+    const bool recording = options.on_frame && !finished(0);
+    const at::Tensor action = out.action.to(at::kCPU, at::kLong).contiguous();
+    envs.step({action.data_ptr<int64_t>(), static_cast<size_t>(count)}, {}, place, results);
+    if (recording) options.on_frame(envs.env(0));
+    for (int i = 0; i < count; ++i) envs.env(i).take_episodes(done[static_cast<size_t>(i)]);
+  }
+  for (int i = 0; i < count; ++i) {
+    auto& list = done[static_cast<size_t>(i)];
+    for (size_t k = 0; k < std::min(list.size(), quota(i)); ++k) summary.episodes.push_back(std::move(list[k]));
+  }
+  summarise(summary);
+  return summary;
+}
+
+}  // namespace parl

@@ -1,0 +1,56 @@
+// Program: what a training program knows by name: environments, models, algorithms.
+//
+// Remote actors may live in other processes of the same executable, so what main() registers must be known there too:
+// name a set-up function before parl::init and both sides run it once, on first use.
+//
+//   int main(int argc, char** argv) {
+//     parl::set_program([](parl::Program& p) {
+//       p.envs.add("Maze-v0", "a maze", [](const parl::EnvRequest&) { return std::make_unique<Maze>(); });
+//       p.models.add("maze_net", "two layers", [](const parl::ModelSpec& spec) { return std::make_shared<MazeNet>(spec); });
+//     });
+//     parl::init(argc, argv);
+//     ...
+//   }
+//
+// Thread rule: set_program before any thread is started; program() from any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parl/agent/algorithm.h"
+#include "parl/env/registry.h"
+#include "parl/models/registry.h"
+
+namespace parl {
+
+struct TrainConfig;
+
+struct AlgorithmEntry {
+  std::string name, summary;
+  // With optimizer, for the learner. `factory` makes replicas of the model.
+  std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)> make_learner;
+  // Without optimizer: acts only.
+  std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>)> make_actor;
+};
+
+struct Program {
+  EnvRegistry envs;
+  ModelRegistry models;
+  std::vector<AlgorithmEntry> algorithms;
+
+  const AlgorithmEntry& algorithm(const std::string& name) const;  // throws with the near names
+};
+
+using ProgramSetup = void (*)(Program&);
+
+// Runs after the built-in environments, models and algorithms were registered. Call it before parl::init.
+void set_program(ProgramSetup setup);
+const Program& program();
+
+// What a model must fit, from an environment's spaces. `env_id` is for the message when they cannot be learnt from.
+ModelSpec model_spec_of(const EnvSpec& spec);
+
+}  // namespace parl

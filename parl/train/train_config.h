@@ -1,0 +1,80 @@
+// Everything that defines a run. One list of fields drives --flags, --help, the --config file and the saved config.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "parl/algorithms/impala.h"
+#include "parl/core/fields.h"
+
+namespace parl {
+
+struct TrainConfig {
+  std::string algorithm = "impala";
+  std::string env = "atari:pong";
+  std::map<std::string, std::string> env_args;
+  std::string model = "auto";
+  std::string run;
+  int64_t seed = 1;
+
+  int64_t steps = 10'000'000;
+  std::optional<double> until_return;
+  double until_seconds = 0;
+
+  std::string engine = "thread";
+  int64_t actors = 2;
+  int64_t envs_per_actor = 16;
+  int64_t pool_threads = 1;
+  int64_t rollout_length = 64;
+  int64_t batch_rollouts = 0;
+  int64_t max_lag = 8;
+  bool deterministic = false;
+  int64_t max_replacements = 10;
+  std::string device = "cpu";
+
+  int64_t log_steps = 20'000;
+  double status_seconds = 5;
+  int64_t checkpoint_steps = 500'000;
+  int64_t keep_checkpoints = 3;
+  int64_t eval_steps = 0;
+  int64_t eval_episodes = 10;
+  std::string eval_policy = "auto";
+
+  ImpalaConfig impala;
+
+  // Throws parl::Error naming the option when values do not fit together.
+  void check() const;
+  int64_t rollouts_per_batch() const { return batch_rollouts > 0 ? batch_rollouts : actors; }
+};
+PARL_CONFIG(TrainConfig,
+            (algorithm, "algorithm (see: parl list algorithms)"),
+            (env, "environment (see: parl list envs)"),
+            (env_args, "options of the environment, name=value, repeatable"),
+            (model, "network (see: parl list models); auto: by the observation"),
+            (run, "run directory; an existing run in it is continued"),
+            (seed, "seed of everything random in the run"),
+            (steps, "agent steps in total, also after continuing"),
+            (until_return, "stop when the mean raw return of the last 100 episodes reaches this"),
+            (until_seconds, "stop after this many seconds of this command; 0: no limit"),
+            (engine, "where actors live: inline, thread or process"),
+            (actors, "remote actors"),
+            (envs_per_actor, "environments of each actor"),
+            (pool_threads, "threads that step one actor's environments"),
+            (rollout_length, "T: steps per unroll"),
+            (batch_rollouts, "rollouts per update; 0: one per actor"),
+            (max_lag, "drop rollouts whose weights are older than this many updates (free-running)"),
+            (deterministic, "bit-identical metrics for the same seed and machine"),
+            (max_replacements, "failed actors replaced before the run gives up"),
+            (device, "where learning runs: cpu or cuda:N"),
+            (log_steps, "agent steps between rows of metrics.csv"),
+            (status_seconds, "seconds between status lines"),
+            (checkpoint_steps, "agent steps between checkpoints"),
+            (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),
+            (eval_steps, "agent steps between evaluations; 0: none"),
+            (eval_episodes, "episodes per evaluation"),
+            (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"),
+            (impala, "settings of the algorithm"));
+
+}  // namespace parl

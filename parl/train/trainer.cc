@@ -1,0 +1,360 @@
+#include "parl/train/trainer.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+#include "parl/core/check.h"
+#include "parl/core/clock.h"
+#include "parl/core/config.h"
+#include "parl/core/log.h"
+#include "parl/core/stats.h"
+#include "parl/data/batch_buffer.h"
+#include "parl/train/actor_pool.h"
+#include "parl/train/checkpoint.h"
+#include "parl/train/evaluate.h"
+#include "parl/train/metrics.h"
+#include "parl/train/program.h"
+#include "parl/train/run_dir.h"
+#include "parl/train/run_log.h"
+#include "parl/train/status.h"
+
+namespace parl {
+namespace {
+
+constexpr size_t kReturnWindow = 100;
+
+class Trainer {
+ public:
+  Trainer(const TrainConfig& config, const TrainHooks& hooks);
+  TrainSummary run();
+
+ private:
+  void announce() const;
+  void restore();
+  void start_actors();
+  bool collect();
+  void account(const Rollout& rollout);
+  void learn();
+  void dump_batch(const Batch& batch, const NonFiniteError& error) const;
+  void after_update();
+  std::string why_stop() const;
+  void evaluate_now();
+  void checkpoint_now();
+  TrainSummary summary(const std::string& reason) const;
+  double elapsed() const { return seconds_since(start_); }
+
+  TrainConfig config_;
+  const TrainHooks& hooks_;
+  EnvSpec env_spec_;
+  ModelSpec model_spec_;
+  RunDir run_dir_;
+  std::unique_ptr<Algorithm> algorithm_;
+  std::optional<Checkpoint> restored_;
+  Progress progress_;
+  WindowStat returns_{kReturnWindow}, lengths_{kReturnWindow};
+  std::unique_ptr<RemoteManager> manager_;
+  std::unique_ptr<ActorPool> pool_;
+  std::unique_ptr<RunLog> log_;
+  std::vector<Rollout> rollouts_;
+  BatchBuffer buffer_;
+  Clock::time_point start_ = Clock::now();
+  int64_t first_steps_ = 0;           // at the start of this command
+  double earlier_seconds_ = 0;        // of earlier commands
+  int64_t earlier_replaced_ = 0;
+  PhaseSeconds phases_;               // of this command
+  RunningStat lag_;                   // of this command, per rollout
+};
+
+std::unique_ptr<Env> probe_env(const TrainConfig& c) { return program().envs.make({.id = c.env, .args = c.env_args}); }
+
+Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
+    : config_(config), hooks_(hooks), env_spec_(probe_env(config)->spec()), model_spec_(model_spec_of(env_spec_)),
+      run_dir_(config.run) {
+  at::set_num_threads(1);  // learner threads are the algorithm's own
+  torch::manual_seed(static_cast<uint64_t>(config_.seed));
+  if (config_.model == "auto") config_.model = default_model_for(model_spec_);
+  algorithm_ = program()
+                   .algorithm(config_.algorithm)
+                   .make_learner(program().models.factory(config_.model), model_spec_, config_);
+  if (const auto path = latest_checkpoint(run_dir_.path())) restored_ = load_checkpoint(*path);
+  restore();
+  run_dir_.save_config(config_to_json(config_));
+  log_ = std::make_unique<RunLog>(run_dir_, config_, env_spec_, progress_.steps, hooks_.show_status);
+  announce();
+  start_actors();
+}
+
+void Trainer::announce() const {
+  log().info("environment: {}", env_spec_.contract);
+  log().info("model {}: {} parameters; algorithm {}; device {}", config_.model, algorithm_->model().parameter_count(),
+             config_.algorithm, config_.device);
+  log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,
+             config_.envs_per_actor, config_.rollout_length, config_.engine, config_.deterministic ? ", deterministic" : "",
+             config_.seed, run_dir_.path());
+}
+
+void Trainer::restore() {
+  if (!restored_) {
+    progress_.next_log = config_.log_steps;
+    progress_.next_checkpoint = config_.checkpoint_steps;
+    progress_.next_eval = config_.eval_steps;
+    return;
+  }
+  Checkpoint& c = *restored_;
+  progress_ = c.progress;
+  check_continues(c.config, config_);
+  algorithm_->set_weights(c.weights);
+  algorithm_->set_state(c.algorithm_state);
+  for (double r : progress_.returns) returns_.add(r);
+  for (double l : progress_.lengths) lengths_.add(l);
+  first_steps_ = progress_.steps;
+  earlier_seconds_ = progress_.seconds;
+  earlier_replaced_ = progress_.actors_replaced;
+  progress_.next_log = (progress_.steps / config_.log_steps + 1) * config_.log_steps;
+  progress_.next_checkpoint = (progress_.steps / config_.checkpoint_steps + 1) * config_.checkpoint_steps;
+  progress_.next_eval = config_.eval_steps > 0 ? (progress_.steps / config_.eval_steps + 1) * config_.eval_steps : 0;
+  log().info("continuing {} at {} agent steps, update {}", run_dir_.path(), progress_.steps, progress_.updates);
+  const bool exact = config_.deterministic && c.deterministic;
+  if (!exact) ++progress_.generation;
+  const bool saved = exact && std::all_of(c.actors.begin(), c.actors.end(), [](const ActorState& a) { return a.has_env_state; });
+  if (!saved) log().info("environments start new episodes: {}", exact ? "they cannot save their state" : "only deterministic runs keep them");
+}
+
+void Trainer::start_actors() {
+  manager_ = std::make_unique<RemoteManager>(config_.engine);
+  std::vector<ActorConfig> actors;
+  for (int64_t i = 0; i < config_.actors; ++i) {
+    ActorConfig a;
+    a.env = config_.env;
+    a.env_args = config_.env_args;
+    a.model = config_.model;
+    a.algorithm = config_.algorithm;
+    a.actor = i;
+    a.envs = config_.envs_per_actor;
+    a.first_env = i * config_.envs_per_actor;
+    a.length = config_.rollout_length;
+    a.pool_threads = config_.pool_threads;
+    a.seed = static_cast<uint64_t>(config_.seed);
+    a.generation = progress_.generation * 1'000'000;  // replacements count upwards from here
+    actors.push_back(std::move(a));
+  }
+  ActorPool::Options options;
+  options.actors = static_cast<int>(config_.actors);
+  options.deterministic = config_.deterministic;
+  options.max_replacements = config_.max_replacements;
+  const bool exact = restored_ && config_.deterministic && restored_->deterministic;
+  if (config_.deterministic) options.first_sequence = progress_.updates + (exact ? 1 : 0);
+  pool_ = std::make_unique<ActorPool>(*manager_, options, actors);
+  if (exact) pool_->restore(restored_->actors, std::move(restored_->waiting));
+  restored_.reset();
+  pool_->publish(progress_.updates, algorithm_->get_weights());
+}
+
+// Gathers one batch of rollouts. False: a stop was asked for.
+bool Trainer::collect() {
+  rollouts_.clear();
+  const ScopedTimer timer(phases_.wait);
+  while (static_cast<int64_t>(rollouts_.size()) < config_.rollouts_per_batch()) {
+    auto rollout = config_.deterministic ? pool_->next_from(static_cast<int>(rollouts_.size())) : pool_->next();
+    if (!rollout) return false;
+    const int64_t lag = progress_.updates - rollout->version;
+    account(*rollout);
+    if (lag > config_.max_lag) {
+      ++progress_.dropped_rollouts;
+      continue;
+    }
+    lag_.add(static_cast<double>(lag));
+    log_->add_lag(lag);
+    rollouts_.push_back(std::move(*rollout));
+  }
+  return true;
+}
+
+void Trainer::account(const Rollout& rollout) {
+  phases_.env += rollout.env_seconds;
+  phases_.act += rollout.act_seconds;
+  for (const Episode& e : rollout.episodes) {
+    ++progress_.episodes;
+    returns_.add(e.raw_return);
+    lengths_.add(static_cast<double>(e.length));
+    log_->add_episode(e);
+    if (hooks_.on_episode) hooks_.on_episode(e, progress_.steps);
+  }
+}
+
+void Trainer::learn() {
+  const ScopedTimer timer(phases_.learn);
+  const Batch batch = buffer_.assemble(rollouts_);
+  rollouts_.clear();  // their memory goes back to the actors while we learn
+  LearnStats stats;
+  try {
+    stats = algorithm_->learn(config_.device == "cpu" ? batch : batch.to(at::Device(config_.device)), progress_.steps);
+  } catch (const NonFiniteError& error) {
+    dump_batch(batch, error);
+    throw;
+  }
+  progress_.steps += batch.steps();
+  ++progress_.updates;
+  log_->add_update(stats);
+  if (hooks_.on_update) hooks_.on_update({progress_.steps, progress_.updates, &stats, &batch});
+}
+
+void Trainer::dump_batch(const Batch& batch, const NonFiniteError& error) const {
+  const std::string path = run_dir_.path() + fmt::format("/nonfinite_step_{}.safetensors", progress_.steps);
+  log().critical("{}: stopping at {} agent steps, update {}; the batch and weights go to '{}'", error.what(), progress_.steps,
+                 progress_.updates, path);
+  try {
+    save_batch_dump(path, batch, algorithm_->get_weights(), error.what());
+  } catch (const std::exception& failed) {
+    log().error("the dump could not be written: {}", failed.what());
+  }
+}
+
+std::string Trainer::why_stop() const {
+  if (hooks_.stop && *hooks_.stop) return "interrupted";
+  if (config_.until_return && returns_.full() && returns_.mean() >= *config_.until_return) return "until_return";
+  if (progress_.steps >= config_.steps) return "steps";
+  if (config_.until_seconds > 0 && elapsed() >= config_.until_seconds) return "until_seconds";
+  return "";
+}
+
+void Trainer::evaluate_now() {
+  EvalOptions options;
+  options.env = config_.env;
+  options.env_args = config_.env_args;
+  options.episodes = config_.eval_episodes;
+  options.policy = config_.eval_policy;
+  options.seed = static_cast<uint64_t>(config_.seed);
+  if (hooks_.stop) options.stop = [this] { return hooks_.stop->load(); };
+  const EvalSummary eval = evaluate(*algorithm_, options);
+  if (eval.episodes.empty()) return;
+  log().info("evaluation at {} steps: {} policy, {} games, return {:.2f} +- {:.2f}, {} truncated", progress_.steps, eval.policy,
+             eval.episodes.size(), eval.return_mean, eval.return_std, eval.truncated);
+  log_->add_eval(eval);
+}
+
+void Trainer::checkpoint_now() {
+  Checkpoint c;
+  progress_.seconds = earlier_seconds_ + elapsed();
+  progress_.actors_replaced = earlier_replaced_ + pool_->replaced();
+  progress_.returns.assign(returns_.values().begin(), returns_.values().end());
+  progress_.lengths.assign(lengths_.values().begin(), lengths_.values().end());
+  const double score = log_->last_eval().value_or(returns_.full() ? returns_.mean() : std::nan(""));
+  const bool best = !std::isnan(score) && (!progress_.has_best || score > progress_.best_return);
+  if (best) {
+    progress_.best_return = score;
+    progress_.has_best = true;
+  }
+  c.progress = progress_;
+  c.weights = algorithm_->get_weights();
+  c.algorithm_state = algorithm_->get_state();
+  c.deterministic = config_.deterministic;
+  c.config = config_to_json(config_);
+  if (config_.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
+  log_->flush();
+  const std::string path = save_checkpoint(run_dir_.path(), c);
+  if (best) mark_best(run_dir_.path(), path);
+  prune_checkpoints(run_dir_.path(), config_.keep_checkpoints);
+  if (hooks_.on_checkpoint) hooks_.on_checkpoint(path, progress_.steps);
+}
+
+void Trainer::after_update() {
+  if (config_.eval_steps > 0 && progress_.steps >= progress_.next_eval) {
+    progress_.next_eval = (progress_.steps / config_.eval_steps + 1) * config_.eval_steps;
+    evaluate_now();
+  }
+  RunCounters counters;
+  counters.steps = progress_.steps;
+  counters.frames = progress_.steps * env_spec_.frames_per_step;
+  counters.updates = progress_.updates;
+  counters.episodes = progress_.episodes;
+  counters.return_mean = returns_.mean();
+  counters.length_mean = lengths_.mean();
+  counters.episodes_in_mean = static_cast<int64_t>(returns_.count());
+  counters.dropped_rollouts = progress_.dropped_rollouts;
+  counters.actors_replaced = earlier_replaced_ + pool_->replaced();
+  counters.queue_fill = static_cast<double>(pool_->waiting()) / pool_->actors();
+  counters.seconds = earlier_seconds_ + elapsed();
+  counters.phases = phases_;
+  if (progress_.steps >= progress_.next_log) {
+    progress_.next_log = (progress_.steps / config_.log_steps + 1) * config_.log_steps;
+    log_->write_row(counters);
+  }
+  log_->show(counters);
+}
+
+TrainSummary Trainer::run() {
+  start_ = Clock::now();
+  if (why_stop().empty()) pool_->start();
+  std::string reason = why_stop();
+  const bool nothing_to_do = !reason.empty();
+  while (reason.empty()) {
+    if (!collect()) {
+      reason = "interrupted";
+      break;
+    }
+    learn();
+    after_update();
+    reason = why_stop();
+    if (!reason.empty() || progress_.steps >= progress_.next_checkpoint) {
+      progress_.next_checkpoint = (progress_.steps / config_.checkpoint_steps + 1) * config_.checkpoint_steps;
+      checkpoint_now();
+    }
+    if (reason.empty()) pool_->publish(progress_.updates, algorithm_->get_weights());
+  }
+  if (nothing_to_do) log().info("nothing to do: the run already has {} agent steps ({})", progress_.steps, reason);
+  const TrainSummary s = summary(reason);
+  log_->finish();
+  pool_->stop();
+  return s;
+}
+
+TrainSummary Trainer::summary(const std::string& reason) const {
+  TrainSummary s;
+  s.run = run_dir_.path();
+  s.stop_reason = reason;
+  s.steps = progress_.steps;
+  s.frames = progress_.steps * env_spec_.frames_per_step;
+  s.seconds = elapsed();
+  s.steps_per_s = s.seconds > 0 ? static_cast<double>(progress_.steps - first_steps_) / s.seconds : 0;
+  s.episodes = progress_.episodes;
+  s.episodes_in_mean = static_cast<int64_t>(returns_.count());
+  if (returns_.full()) s.return_mean_100 = returns_.mean();
+  s.updates = progress_.updates;
+  s.policy_lag_mean = lag_.count() ? lag_.mean() : 0;
+  const double busy = phases_.env + phases_.act + phases_.learn;
+  if (busy > 0) {
+    s.env_share = phases_.env / busy;
+    s.act_share = phases_.act / busy;
+    s.learn_share = phases_.learn / busy;
+  }
+  s.actors_replaced = earlier_replaced_ + pool_->replaced();
+  s.dropped_rollouts = progress_.dropped_rollouts;
+  s.rss_mb = rss_mb();
+  return s;
+}
+
+}  // namespace
+
+TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
+  config.check();
+  return Trainer(config, hooks).run();
+}
+
+LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
+  LoadedRun run;
+  run.checkpoint = find_checkpoint(run_or_checkpoint, prefer_best);
+  Checkpoint c = load_checkpoint(run.checkpoint);
+  config_from_json(config_fields(run.config), c.config, run.checkpoint + "/config.json");
+  const ModelSpec spec = model_spec_of(probe_env(run.config)->spec());
+  run.algorithm = program().algorithm(run.config.algorithm).make_actor(program().models.make(run.config.model, spec));
+  run.algorithm->set_weights(c.weights);
+  run.steps = c.progress.steps;
+  return run;
+}
+
+}  // namespace parl
