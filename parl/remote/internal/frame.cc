@@ -1,0 +1,262 @@
+#include "parl/remote/internal/frame.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "parl/core/check.h"
+
+namespace parl::internal {
+namespace {
+
+constexpr size_t kScratch = 32 * 1024;
+constexpr int kMaxDescriptors = 8;
+constexpr size_t kMaxPieces = 64;
+
+}  // namespace
+
+FrameReader::FrameReader(FrameLimits limits, Arrive arrive, bool accept_descriptors)
+    : limits_(limits), arrive_(std::move(arrive)), accept_descriptors_(accept_descriptors) {
+  expect(reinterpret_cast<std::byte*>(&prefix_), sizeof prefix_);
+}
+
+void FrameReader::expect(std::byte* target, size_t bytes) {
+  target_ = target;
+  wanted_ = bytes;
+  filled_ = 0;
+}
+
+// Moves buffered bytes to where they belong.
+void FrameReader::consume() {
+  const size_t count = std::min(end_ - begin_, wanted_ - filled_);
+  if (count && target_) std::memcpy(target_ + filled_, scratch_.get() + begin_, count);
+  begin_ += count;
+  filled_ += count;
+  if (begin_ == end_) begin_ = end_ = 0;
+}
+
+void FrameReader::begin_head() {
+  if (prefix_.magic != FramePrefix::kMagic) throw WireError("a peer speaks another protocol (the frame's mark is missing)");
+  if (prefix_.attachments > limits_.attachments)
+    throw WireError(fmt::format("a frame with {} attachments, at most {} are allowed", prefix_.attachments, limits_.attachments));
+  if (prefix_.head > limits_.head)
+    throw WireError(fmt::format("a frame with a head of {} bytes, at most {} are allowed", prefix_.head, limits_.head));
+  const size_t table = prefix_.attachments * sizeof(AttachmentPlace);
+  frame_.buffer.resize(table + prefix_.head);
+  expect(frame_.buffer.data(), frame_.buffer.size());
+  stage_ = Stage::kHead;
+}
+
+void FrameReader::begin_bodies() {
+  const size_t table = prefix_.attachments * sizeof(AttachmentPlace);
+  frame_.kind = prefix_.kind;
+  frame_.id = prefix_.id;
+  frame_.head = std::span<const std::byte>(frame_.buffer).subspan(table);
+  places_.resize(prefix_.attachments);
+  if (table) std::memcpy(places_.data(), frame_.buffer.data(), table);
+  uint64_t total = prefix_.head;
+  for (const AttachmentPlace& place : places_) {
+    if (place.bytes > limits_.total - std::min(total, limits_.total))
+      throw WireError(fmt::format("a frame above the limit of {} bytes", limits_.total));
+    total += place.bytes;
+  }
+  frame_.attachments.resize(prefix_.attachments);
+  stage_ = Stage::kBody;
+  body_ = 0;
+}
+
+// Prepares for the next body in the stream. False: all attachments are there.
+bool FrameReader::next_body() {
+  for (; body_ < places_.size(); ++body_) {
+    const AttachmentPlace& place = places_[body_];
+    ReceivedAttachment& attachment = frame_.attachments[body_];
+    attachment.bytes = place.bytes;
+    if (place.where != AttachmentPlace::kInStream) {
+      if (arrive_) attachment.block = arrive_(place);
+      if (!attachment.block) throw WireError("a frame names shared memory that holds nothing for it");
+      continue;
+    }
+    if (place.bytes == 0) continue;
+    try {
+      attachment.block = ArrayBlock::allocate(place.bytes);
+    } catch (const std::bad_alloc&) {
+      frame_.out_of_memory = true;
+    }
+    expect(attachment.block.data(), place.bytes);
+    ++body_;
+    return true;
+  }
+  return false;
+}
+
+bool FrameReader::parse(Frame& out) {
+  for (;;) {
+    consume();
+    if (filled_ < wanted_) return false;
+    if (stage_ == Stage::kPrefix) {
+      begin_head();
+      continue;
+    }
+    if (stage_ == Stage::kHead) begin_bodies();
+    if (next_body()) continue;
+    out = std::move(frame_);
+    frame_ = Frame();
+    stage_ = Stage::kPrefix;
+    expect(reinterpret_cast<std::byte*>(&prefix_), sizeof prefix_);
+    return true;
+  }
+}
+
+FrameReader::Got FrameReader::next(int fd, Frame& out) {
+  if (!scratch_) scratch_.reset(new std::byte[kScratch]);
+  while (!parse(out)) {
+    // Here the scratch buffer is empty: what was in it has been moved.
+    std::array<iovec, 2> pieces;
+    size_t count = 0;
+    const size_t direct = target_ ? wanted_ - filled_ : 0;
+    const bool to_target = direct > kScratch / 8;
+    if (to_target) pieces[count++] = {target_ + filled_, direct};
+    pieces[count++] = {scratch_.get(), kScratch};
+    alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))];
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    if (accept_descriptors_) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+    }
+    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Got::kNothing;
+    if (got <= 0) return Got::kClosed;
+    if (accept_descriptors_) store_descriptors(message);
+    received_ += static_cast<uint64_t>(got);
+    const size_t to_direct = to_target ? std::min(direct, static_cast<size_t>(got)) : 0;
+    filled_ += to_direct;
+    begin_ = 0;
+    end_ = static_cast<size_t>(got) - to_direct;
+  }
+  return Got::kFrame;
+}
+
+void FrameReader::store_descriptors(const msghdr& message) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(const_cast<msghdr*>(&message), c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+      descriptors_.emplace_back(fd);
+    }
+  }
+  if (message.msg_flags & MSG_CTRUNC) throw WireError("a descriptor was lost in transit (is the descriptor limit reached?)");
+}
+
+UniqueFd FrameReader::take_descriptor() {
+  if (descriptors_.empty()) return {};
+  UniqueFd fd = std::move(descriptors_.front());
+  descriptors_.pop_front();
+  return fd;
+}
+
+uint64_t OutgoingFrame::bytes() const {
+  uint64_t sum = sizeof prefix + places.size() * sizeof(AttachmentPlace) + head.size();
+  for (const auto& body : bodies) sum += body.size();
+  return sum;
+}
+
+// Sends from byte done_ of `frame` on. True: all of it has gone.
+bool FrameSender::advance(int fd, OutgoingFrame& frame, size_t& budget, bool& closed) {
+  for (;;) {
+    std::array<iovec, kMaxPieces> pieces;
+    size_t count = 0;
+    uint64_t skip = done_, offered = 0;
+    bool more = false;
+    const auto add = [&](const void* data, size_t bytes) {
+      if (skip >= bytes) {
+        skip -= bytes;
+        return;
+      }
+      if (count == kMaxPieces || offered >= budget) {
+        more = true;
+        return;
+      }
+      const size_t length = std::min(bytes - skip, budget - offered);
+      if (length < bytes - skip) more = true;
+      pieces[count++] = {const_cast<char*>(static_cast<const char*>(data)) + skip, length};
+      offered += length;
+      skip = 0;
+    };
+    add(&frame.prefix, sizeof frame.prefix);
+    add(frame.places.data(), frame.places.size() * sizeof(AttachmentPlace));
+    add(frame.head.data(), frame.head.size());
+    for (const auto& body : frame.bodies) add(body.data(), body.size());
+    if (count == 0) return !more;
+
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    if (frame.descriptor) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      cmsghdr* c = CMSG_FIRSTHDR(&message);
+      c->cmsg_level = SOL_SOCKET;
+      c->cmsg_type = SCM_RIGHTS;
+      c->cmsg_len = CMSG_LEN(sizeof(int));
+      const int passed = frame.descriptor.get();
+      std::memcpy(CMSG_DATA(c), &passed, sizeof passed);
+    }
+    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      closed = errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ETOOMANYREFS;
+      return false;
+    }
+    frame.descriptor.reset();
+    done_ += static_cast<uint64_t>(sent);
+    budget -= std::min(budget, static_cast<size_t>(sent));
+    if (!more && static_cast<uint64_t>(sent) == offered) return true;
+    if (static_cast<uint64_t>(sent) < offered || budget == 0) return false;
+  }
+}
+
+FrameSender::Sent FrameSender::send(int fd, OutgoingFrame frame) {
+  if (queue_.empty()) {
+    size_t budget = size_t{8} << 20;
+    bool closed = false;
+    done_ = 0;
+    if (advance(fd, frame, budget, closed)) return Sent::kAll;
+    if (closed) return Sent::kClosed;
+  }
+  if (!frame.keep) {  // nobody owns it for us: copy
+    auto copy = std::make_shared<std::vector<std::vector<std::byte>>>();
+    copy->reserve(1 + frame.bodies.size());
+    copy->emplace_back(frame.head.begin(), frame.head.end());
+    for (const auto& body : frame.bodies) copy->emplace_back(body.begin(), body.end());
+    frame.head = copy->front();
+    for (size_t i = 0; i < frame.bodies.size(); ++i) frame.bodies[i] = (*copy)[i + 1];
+    frame.keep = std::move(copy);
+  }
+  queued_ += frame.bytes();
+  queue_.push_back(std::move(frame));
+  return Sent::kPending;
+}
+
+FrameSender::Sent FrameSender::flush(int fd, size_t budget) {
+  while (!queue_.empty()) {
+    if (budget == 0) return Sent::kPending;
+    bool closed = false;
+    if (!advance(fd, queue_.front(), budget, closed)) return closed ? Sent::kClosed : Sent::kPending;
+    queued_ -= queue_.front().bytes();
+    queue_.pop_front();
+    done_ = 0;
+  }
+  return Sent::kAll;
+}
+
+}  // namespace parl::internal

@@ -1,0 +1,154 @@
+// Frames on a stream socket: one fixed prefix, a table of attachments, the head, then the attachments' raw bytes.
+//
+//   prefix (32 bytes)  magic u32 | kind u8 | pad 3 | id u64 | head bytes u64 | attachments u32 | pad u32
+//   table              per attachment: bytes u64 | offset u64 | slab u32 | where u32  (24 bytes)
+//   head               what a Writer wrote
+//   bodies             of the attachments that travel in the stream, in order; the others lie in shared memory
+//
+// Sending gathers all of it in one sendmsg without copying; receiving puts each body straight into the block that an
+// Array will own. Sizes are checked against FrameLimits before memory is taken. A body for which there is no memory is
+// skipped, and the frame says so: the connection lives on. Everything here works on any stream socket; descriptors are
+// passed on unix sockets only.
+// Thread rule: a FrameReader belongs to one thread, a FrameSender to whoever holds its connection's lock.
+// Throws WireError for garbage: the connection is beyond repair then.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "parl/remote/internal/unique_fd.h"
+#include "parl/wire/archive.h"
+
+struct msghdr;
+
+namespace parl::internal {
+
+struct FrameLimits {
+  uint64_t head = uint64_t{1} << 30;
+  uint64_t total = uint64_t{1} << 40;
+  uint32_t attachments = 1u << 20;
+};
+
+inline constexpr FrameLimits kStrangerLimits{4096, 4096, 0};  // before authentication
+
+// Where an attachment's bytes are.
+struct AttachmentPlace {
+  static constexpr uint32_t kInStream = 0;
+  static constexpr uint32_t kSendersSlab = 1;
+  static constexpr uint32_t kReceiversSlab = 2;
+  uint64_t bytes = 0;
+  uint64_t offset = 0;
+  uint32_t slab = 0;
+  uint32_t where = kInStream;
+};
+static_assert(sizeof(AttachmentPlace) == 24);
+
+struct FramePrefix {
+  static constexpr uint32_t kMagic = 0x4c524150;  // "PARL"
+  uint32_t magic = kMagic;
+  uint8_t kind = 0;
+  uint8_t pad[3] = {};
+  uint64_t id = 0;
+  uint64_t head = 0;
+  uint32_t attachments = 0;
+  uint32_t pad2 = 0;
+};
+static_assert(sizeof(FramePrefix) == 32);
+
+struct Frame {
+  uint8_t kind = 0;
+  uint64_t id = 0;
+  std::span<const std::byte> head;  // into `buffer`
+  std::vector<ReceivedAttachment> attachments;
+  bool out_of_memory = false;  // some attachment could not be stored; its block is empty
+  std::vector<std::byte> buffer;
+
+  Reader reader() { return Reader(head, attachments); }
+};
+
+class FrameReader {
+ public:
+  enum class Got { kFrame, kNothing, kClosed };
+  // Takes over a block that lies in shared memory; empty: there is none. Null function: none are accepted.
+  using Arrive = std::function<ArrayBlock(const AttachmentPlace&)>;
+
+  explicit FrameReader(FrameLimits limits = {}, Arrive arrive = nullptr, bool accept_descriptors = false);
+  FrameReader(const FrameReader&) = delete;
+  FrameReader& operator=(const FrameReader&) = delete;
+  void set_limits(FrameLimits limits) { limits_ = limits; }
+
+  // The next frame. Reads from `fd` when none is buffered: waits on a blocking descriptor, else gives kNothing.
+  Got next(int fd, Frame& out);
+  // A frame that is buffered whole; reads nothing.
+  bool next_buffered(Frame& out) { return parse(out); }
+  // Descriptors that came along, oldest first.
+  UniqueFd take_descriptor();
+  // In the middle of a frame: a peer that closes now was cut off.
+  bool mid_frame() const { return stage_ != Stage::kPrefix || filled_ > 0; }
+  uint64_t bytes_received() const { return received_; }
+
+ private:
+  enum class Stage { kPrefix, kHead, kBody };
+  bool parse(Frame& out);
+  void consume();
+  void expect(std::byte* target, size_t bytes);
+  void begin_head();
+  void begin_bodies();
+  bool next_body();
+  void store_descriptors(const ::msghdr& message);
+
+  FrameLimits limits_;
+  const Arrive arrive_;
+  const bool accept_descriptors_;
+
+  std::unique_ptr<std::byte[]> scratch_;
+  size_t begin_ = 0, end_ = 0;
+  std::byte* target_ = nullptr;  // null: the bytes are dropped
+  size_t wanted_ = 0, filled_ = 0;
+  Stage stage_ = Stage::kPrefix;
+  FramePrefix prefix_;
+  std::vector<AttachmentPlace> places_;
+  size_t body_ = 0;
+  Frame frame_;
+  std::deque<UniqueFd> descriptors_;
+  uint64_t received_ = 0;
+};
+
+// One frame on its way out. `keep` owns what the pieces point at; without it they must be sent at once or copied.
+struct OutgoingFrame {
+  FramePrefix prefix;
+  std::vector<AttachmentPlace> places;
+  std::span<const std::byte> head;
+  std::vector<std::span<const std::byte>> bodies;
+  UniqueFd descriptor;
+  std::shared_ptr<const void> keep;
+
+  uint64_t bytes() const;
+};
+
+// The outgoing side of a connection: frames in order, as much at once as the socket takes.
+class FrameSender {
+ public:
+  enum class Sent { kAll, kPending, kClosed };
+  // Sends the frame, or queues what the socket does not take. A frame is kept (or copied) until it has gone.
+  Sent send(int fd, OutgoingFrame frame);
+  // Continues with what is queued, at most `budget` bytes.
+  Sent flush(int fd, size_t budget = size_t{8} << 20);
+  bool pending() const { return !queue_.empty(); }
+  uint64_t queued_bytes() const { return queued_; }
+
+ private:
+  bool advance(int fd, OutgoingFrame& frame, size_t& budget, bool& closed);
+
+  std::deque<OutgoingFrame> queue_;
+  uint64_t done_ = 0;  // bytes of the front frame already sent
+  uint64_t queued_ = 0;
+};
+
+}  // namespace parl::internal
