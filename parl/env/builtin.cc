@@ -27,9 +27,22 @@ void add_task(EnvRegistry& registry, const std::string& id, const std::string& s
 }  // namespace
 
 void register_builtin_envs(EnvRegistry& registry) {
+  const EnvOption goal_velocity{"goal_velocity", "0", "speed that the car needs at the flag"};
   add_task(registry, "CartPole-v1", "balance a pole on a cart (2 actions)", 500,
            [](const EnvArgs& args) { return std::make_unique<CartPole>(arg_bool(args, "sutton_barto_reward", false)); },
            {{"sutton_barto_reward", "false", "reward 0 a step and -1 at the fall"}});
+  add_task(registry, "Acrobot-v1", "swing a two-link pendulum over a line (3 actions)", 500,
+           [](const EnvArgs&) { return std::make_unique<Acrobot>(); }, {});
+  add_task(registry, "MountainCar-v0", "drive an underpowered car out of a valley (3 actions)", 200,
+           [](const EnvArgs& args) { return std::make_unique<MountainCar>(arg_double(args, "goal_velocity", 0)); },
+           {goal_velocity});
+  add_task(
+      registry, "MountainCarContinuous-v0", "the same car with a continuous force", 999,
+      [](const EnvArgs& args) { return std::make_unique<MountainCarContinuous>(arg_double(args, "goal_velocity", 0)); },
+      {goal_velocity});
+  add_task(registry, "Pendulum-v1", "swing a pendulum up and hold it there (continuous torque)", 200,
+           [](const EnvArgs& args) { return std::make_unique<Pendulum>(arg_double(args, "g", 10.0)); },
+           {{"g", "10", "gravity in m/s^2"}});
 }
 
 }  // namespace parl

@@ -62,4 +62,67 @@ class CartPole final : public ClassicControl {
   const bool sutton_barto_reward_;
 };
 
+// Two links, torque on the joint between them; swing the tip above the line. state: theta1, theta2, theta1', theta2'.
+class Acrobot final : public ClassicControl {
+ public:
+  Acrobot();
+
+ private:
+  void start(NumpyRng& rng) override;
+  StepResult advance(const Action& action) override;
+  void observe(float* obs) const override;
+  void draw(Canvas& canvas) const override;
+  int canvas_width() const override { return 500; }
+  int canvas_height() const override { return 500; }
+};
+
+// An underpowered car in a valley, three actions. state: position, velocity.
+class MountainCar final : public ClassicControl {
+ public:
+  explicit MountainCar(double goal_velocity = 0);
+
+ private:
+  void start(NumpyRng& rng) override;
+  StepResult advance(const Action& action) override;
+  void observe(float* obs) const override;
+  void draw(Canvas& canvas) const override;
+  int canvas_width() const override { return 600; }
+  int canvas_height() const override { return 400; }
+  const double goal_velocity_;
+};
+
+// The same valley with a force in [-1, 1]. state: position, velocity, and 1 once the episode has moved: Gymnasium keeps
+// the start state in double precision and everything after the first step in single, and so does this.
+class MountainCarContinuous final : public ClassicControl {
+ public:
+  explicit MountainCarContinuous(double goal_velocity = 0);
+
+ private:
+  void start(NumpyRng& rng) override;
+  StepResult advance(const Action& action) override;
+  template <typename Real>
+  StepResult move(float action);
+  void observe(float* obs) const override;
+  void draw(Canvas& canvas) const override;
+  int canvas_width() const override { return 600; }
+  int canvas_height() const override { return 400; }
+  const double goal_velocity_;
+};
+
+// Swing a pendulum up and hold it there, torque in [-2, 2]. state: theta (0 is up), theta'. Never terminates.
+class Pendulum final : public ClassicControl {
+ public:
+  explicit Pendulum(double gravity = 10.0);
+
+ private:
+  void start(NumpyRng& rng) override;
+  StepResult advance(const Action& action) override;
+  void observe(float* obs) const override;
+  void draw(Canvas& canvas) const override;
+  int canvas_width() const override { return 500; }
+  int canvas_height() const override { return 500; }
+  const double gravity_;
+  float torque_ = 0;  // of the latest step, for the picture
+};
+
 }  // namespace parl
