@@ -1,6 +1,51 @@
 #include "parl/wire/archive.h"
 
+#include <algorithm>
+#include <atomic>
+
 namespace parl {
+
+uint64_t wire::next_version_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+bool VersionBook::touch(uint64_t id) {
+  const auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.id == id; });
+  if (it == entries_.end()) return false;
+  std::rotate(it, it + 1, entries_.end());
+  return true;
+}
+
+void VersionBook::add(Entry entry) {
+  if (entries_.size() >= kKept) entries_.erase(entries_.begin());
+  entries_.push_back(std::move(entry));
+}
+
+bool VersionBook::sent(uint64_t id) {
+  if (touch(id)) {
+    ++skipped_;
+    return true;
+  }
+  add({id, nullptr, nullptr});
+  return false;
+}
+
+void VersionBook::received(uint64_t id, const void* type_tag, std::shared_ptr<const void> value) {
+  if (touch(id)) entries_.pop_back();  // the sender had forgotten
+  add({id, type_tag, std::move(value)});
+}
+
+std::shared_ptr<const void> VersionBook::find(uint64_t id, const void* type_tag) {
+  if (!touch(id) || entries_.back().type_tag != type_tag) return nullptr;
+  return entries_.back().value;
+}
+
+void Writer::append(const Writer& other) {
+  head_.insert(head_.end(), other.head_.begin(), other.head_.end());
+  attachments_.insert(attachments_.end(), other.attachments_.begin(), other.attachments_.end());
+  kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
+}
 
 void Reader::expect_payload(size_t bytes) const {
   if (bytes <= kInlineLimit) return require(bytes);

@@ -42,8 +42,43 @@ struct Attachment {
   const Array* array = nullptr;
 };
 
+// What one direction of one connection remembers of Versioned values (versioned.h): the sender, which ids the peer
+// holds; the receiver, the values. Both keep the last kKept and drop the eldest by the same rule, so they agree as long
+// as every message is encoded and decoded in the order of sending. After a message that was not sent or did not decode,
+// the sender forgets all (clear) and values travel again.
+class VersionBook {
+ public:
+  static constexpr size_t kKept = 8;
+  // Sender: true when the peer holds it; else it counts as sent from now on.
+  bool sent(uint64_t id);
+  // Receiver.
+  void received(uint64_t id, const void* type_tag, std::shared_ptr<const void> value);
+  std::shared_ptr<const void> find(uint64_t id, const void* type_tag);
+  void clear() { entries_.clear(); }
+  uint64_t skipped() const { return skipped_; }  // sender: values that did not have to travel
+
+ private:
+  struct Entry {
+    uint64_t id;
+    const void* type_tag;
+    std::shared_ptr<const void> value;
+  };
+  bool touch(uint64_t id);
+  void add(Entry entry);
+  std::vector<Entry> entries_;  // the latest last
+  uint64_t skipped_ = 0;
+};
+
+namespace wire {
+uint64_t next_version_id();
+}
+
 class Writer {
  public:
+  explicit Writer(VersionBook* versions = nullptr) : versions_(versions) {}
+  VersionBook* versions() const { return versions_; }  // null: every value travels in full
+  void note_versioned() { has_versioned_ = true; }
+  bool has_versioned() const { return has_versioned_; }  // a Versioned was saved: the bytes depend on the peer
   template <typename T>
   requires std::is_arithmetic_v<T>
   void number(T value) {
@@ -77,6 +112,8 @@ class Writer {
     for (const Attachment& a : attachments_) sum += a.bytes;
     return sum;
   }
+  // Adds what another writer holds: a message encoded once for many.
+  void append(const Writer& other);
   void clear() {
     head_.clear();
     attachments_.clear();
@@ -84,6 +121,8 @@ class Writer {
   }
 
  private:
+  VersionBook* versions_;
+  bool has_versioned_ = false;
   std::vector<std::byte> head_;
   std::vector<Attachment> attachments_;
   std::vector<std::shared_ptr<const void>> kept_;
@@ -98,8 +137,10 @@ struct ReceivedAttachment {
 class Reader {
  public:
   // Both spans must outlive the reader; blocks are moved out of `attachments`.
-  explicit Reader(std::span<const std::byte> head, std::span<ReceivedAttachment> attachments = {})
-      : head_(head), attachments_(attachments) {}
+  explicit Reader(std::span<const std::byte> head, std::span<ReceivedAttachment> attachments = {},
+                  VersionBook* versions = nullptr)
+      : head_(head), attachments_(attachments), versions_(versions) {}
+  VersionBook* versions() const { return versions_; }
 
   template <typename T>
   requires std::is_arithmetic_v<T> T number() {
@@ -165,6 +206,7 @@ class Reader {
 
   std::span<const std::byte> head_;
   std::span<ReceivedAttachment> attachments_;
+  VersionBook* versions_;
   size_t at_ = 0, next_attachment_ = 0;
   int depth_ = 0;
 };

@@ -1,0 +1,62 @@
+// The description of a remote class that engines work with: no types, only tables of functions.
+// One immutable ClassInfo per class in a program, made from PARL_REMOTE_CLASS; the factory table finds it by name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parl/wire/archive.h"
+
+namespace parl::internal {
+
+struct MethodInfo {
+  const char* name;
+  std::string signature;  // wire schema "(i4,i4)->i4"
+  // Decodes the arguments, runs the method on `object` and encodes the result; what the result's attachments point at
+  // is kept by the writer. Throws WireError (arguments did not decode: the object was not touched), or what the method
+  // threw.
+  void (*invoke_wire)(void* object, Reader& arguments, Writer& result);
+  // Decodes and drops the arguments: for a call that was given up before it began (Versioned bookkeeping needs it).
+  void (*skip_wire)(Reader& arguments);
+};
+
+struct ConstructorInfo {
+  std::string signature;  // wire schema of the decayed arguments "(s,i4)"
+  void* (*construct_wire)(Reader& arguments);
+};
+
+struct ClassInfo {
+  std::string name;         // as listed, or as given to PARL_REMOTE_CLASS_AS
+  std::string type;         // demangled
+  std::string declared_at;  // "file:line" of the modifier
+  std::vector<MethodInfo> methods;
+  void (*destroy)(void* object);  // runs the destructor; may throw what that throws (if it is noexcept(false))
+};
+
+// What both ends must agree on before the first call: protocol version, class, constructors on offer, methods with
+// their schemas. Compared as text, so that a refusal can show the difference.
+inline constexpr int kProtocolVersion = 1;
+std::string fingerprint(const ClassInfo& info);
+
+// ---- the factory table: classes that this program can build by name ----
+
+struct FactoryEntry {
+  const ClassInfo* info;
+  std::vector<ConstructorInfo> constructors;
+};
+
+// Adds the constructor (once). Called during static initialisation by create<T> and offer<T>.
+bool enter_factory(const ClassInfo& (*info)(), ConstructorInfo constructor);
+// Null: no such class here.
+const FactoryEntry* find_class(std::string_view name);
+std::vector<std::string> offered_classes();
+// Throws parl::Error when two classes bear one name, with both places. init() calls it.
+void check_factory();
+
+// Host and process of objects that live here.
+const std::string& this_host();
+
+}  // namespace parl::internal
