@@ -28,7 +28,7 @@ endif()
 add_library(parl_flags INTERFACE)
 target_compile_options(parl_flags INTERFACE $<BUILD_INTERFACE:-Wall;-Wextra>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # g++ 12 sees overflows in fmt and libstdc++ that are not there
-  target_compile_options(parl_flags INTERFACE $<BUILD_INTERFACE:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized>)
+  target_compile_options(parl_flags INTERFACE $<BUILD_INTERFACE:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized>)
 endif()
 if(PARL_NATIVE)
   target_compile_options(parl_flags INTERFACE $<BUILD_INTERFACE:-march=native>)

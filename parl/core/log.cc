@@ -6,18 +6,41 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <cstdlib>
+#include <mutex>
 
 #include "parl/core/check.h"
 
 namespace parl {
 namespace {
 
+// The first sink: runs the hook, prints nothing.
+class HookSink : public spdlog::sinks::sink {
+ public:
+  void set_hook(std::function<void()> hook) {
+    const std::lock_guard lock(mutex_);
+    hook_ = std::move(hook);
+  }
+  void log(const spdlog::details::log_msg&) override {
+    const std::lock_guard lock(mutex_);
+    if (hook_) hook_();
+  }
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> hook_;
+};
+
 struct Logger {
   std::shared_ptr<spdlog::sinks::dist_sink_mt> sinks = std::make_shared<spdlog::sinks::dist_sink_mt>();
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("parl", sinks);
   std::shared_ptr<spdlog::sinks::sink> file;
+  std::shared_ptr<HookSink> hook = std::make_shared<HookSink>();
 
   Logger() {
+    sinks->add_sink(hook);
     sinks->add_sink(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     logger->set_pattern("[%H:%M:%S %^%L%$] %v");
     const char* level = std::getenv("PARL_LOG");
@@ -46,6 +69,8 @@ void log_to_file(const std::string& path) {
     raise("cannot write the log file '{}': {}", path, error.what());
   }
 }
+
+void before_log_line(std::function<void()> hook) { state().hook->set_hook(std::move(hook)); }
 
 void stop_log_file() {
   if (auto& file = state().file) {
