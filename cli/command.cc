@@ -1,0 +1,146 @@
+#include "cli/command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+namespace parl::cli {
+namespace {
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string quote(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::atomic<bool> stop_flag{false};
+
+void on_signal(int signal) {
+  if (stop_flag.exchange(true)) {  // the second time
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+}  // namespace
+
+bool parse(CLI::App& app, const Arguments& args) {
+  std::vector<std::string> reversed(args.rbegin(), args.rend());
+  app.allow_extras();
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help() << std::flush;
+    return false;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return true;
+  const auto option =
+      std::find_if(extras.begin(), extras.end(), [](const std::string& s) { return s.starts_with("-"); });
+  const std::string help = " (see: " + app.get_name() + " --help)";
+  if (option == extras.end()) throw UsageError("unexpected argument '" + extras[0] + "'" + help);
+  const std::string name = option->substr(0, option->find('='));
+  throw UsageError("unknown option '" + name + "'" + did_you_mean(name, option_names(app)) + help);
+}
+
+std::vector<int64_t> parse_range(const std::string& text, const std::string& option) {
+  const auto number = [&](std::string_view part) {
+    int64_t value = 0;
+    const auto [at, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || at != part.data() + part.size() || value < 0) {
+      throw UsageError(fmt::format("{} wants numbers as in 1..5 or 1,4,7, got '{}'", option, text));
+    }
+    return value;
+  };
+  std::vector<int64_t> out;
+  std::string_view rest = text;
+  if (const size_t dots = rest.find(".."); dots != std::string_view::npos) {
+    const int64_t first = number(rest.substr(0, dots)), last = number(rest.substr(dots + 2));
+    if (first > last || last - first > 999) throw UsageError(fmt::format("{}: '{}' is not a range", option, text));
+    for (int64_t i = first; i <= last; ++i) out.push_back(i);
+    return out;
+  }
+  for (;;) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    out.push_back(number(rest.substr(0, comma)));
+    if (comma == rest.size()) break;
+    rest.remove_prefix(comma + 1);
+  }
+  std::vector<int64_t> sorted = out;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    throw UsageError(fmt::format("{}: '{}' names a number twice", option, text));
+  return out;
+}
+
+void JsonLine::key(std::string_view name) {
+  if (!body_.empty()) body_ += ", ";
+  body_ += quote(name) + ": ";
+}
+
+JsonLine& JsonLine::add(std::string_view name, double value) {
+  key(name);
+  body_ += std::isfinite(value) ? fmt::format("{}", value) : "null";
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, int64_t value) {
+  key(name);
+  body_ += fmt::format("{}", value);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, bool value) {
+  key(name);
+  body_ += value ? "true" : "false";
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, std::string_view value) {
+  key(name);
+  body_ += quote(value);
+  return *this;
+}
+
+JsonLine& JsonLine::add(std::string_view name, const std::optional<double>& value) {
+  return value ? add(name, *value) : add_raw(name, "null");
+}
+
+JsonLine& JsonLine::add_raw(std::string_view name, std::string_view json) {
+  key(name);
+  body_ += json;
+  return *this;
+}
+
+void JsonLine::print() const { std::cout << text() << std::endl; }
+
+const std::atomic<bool>& stop_on_signals() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  return stop_flag;
+}
+
+}  // namespace parl::cli
