@@ -30,10 +30,10 @@ double normalized(double angle) {  // into [-pi, pi), with the floor modulo of P
 
 // An arrow along an arc: which way and how hard the motor turns.
 void draw_torque(Canvas& canvas, Point middle, double radius, bool counter_clockwise) {
-  const Color color{60, 60, 60};
+  const Color color{0, 0, 0};
   constexpr int kPieces = 40;
   const double sign = counter_clockwise ? 1 : -1;
-  const double begin = kPi / 2 - sign * 0.9 * kPi / 2, sweep = sign * 1.5 * kPi;
+  const double begin = kPi / 2, sweep = sign * 1.5 * kPi;
   const auto at = [&](double angle, double r) { return middle + Point{r, 0}.rotated(angle); };
   for (int i = 0; i < kPieces; ++i) {
     canvas.line(at(begin + sweep * i / kPieces, radius), at(begin + sweep * (i + 1) / kPieces, radius), 2.5, color);
