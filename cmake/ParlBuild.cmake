@@ -99,16 +99,25 @@ function(parl_test target)
   gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
 endfunction()
 
+# Torch ships fmt headers of its own version, which would not fit the fmt library that PARL links. A folder with a link
+# to the right ones goes first.
+if(PARL_WITH_TORCH)
+  find_path(PARL_FMT_INCLUDE fmt/core.h REQUIRED NO_CMAKE_PREFIX_PATH)
+  file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/fmt_first")
+  file(CREATE_LINK "${PARL_FMT_INCLUDE}/fmt" "${PROJECT_BINARY_DIR}/fmt_first/fmt" SYMBOLIC)
+endif()
+
 # Torch's headers are system headers; torch/torch.h is parsed once, in parl_torch_pch.
 function(parl_use_torch target)
   if(NOT TARGET parl_torch_pch)
     file(WRITE "${PROJECT_BINARY_DIR}/torch_pch.cc" "// carries the precompiled header\n")
     add_library(parl_torch_pch STATIC "${PROJECT_BINARY_DIR}/torch_pch.cc")
-    target_include_directories(parl_torch_pch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
+    target_include_directories(parl_torch_pch SYSTEM BEFORE PUBLIC "${PROJECT_BINARY_DIR}/fmt_first" ${TORCH_INCLUDE_DIRS})
     target_link_libraries(parl_torch_pch PUBLIC ${TORCH_LIBRARIES} parl_flags fmt::fmt spdlog::spdlog Threads::Threads)
     target_precompile_headers(parl_torch_pch PRIVATE <torch/torch.h>)
   endif()
-  target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${TORCH_INCLUDE_DIRS}>)
+  target_include_directories(${target} SYSTEM BEFORE
+                             PUBLIC "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/fmt_first;${TORCH_INCLUDE_DIRS}>")
   target_link_libraries(${target} PUBLIC ${TORCH_LIBRARIES})
   target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog Threads::Threads)
   target_precompile_headers(${target} REUSE_FROM parl_torch_pch)

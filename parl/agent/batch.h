@@ -8,7 +8,8 @@
 //   terminated        [B, T]      bool
 //   truncated         [B, T]      bool; where both are set, terminated wins
 //   final_index       [F]         int64: b * T + t of every truncated (and not terminated) step, ascending
-//   final_obs         [F, ...]    the observation after that step (obs[t+1] is the reset observation); undefined if F = 0
+//   final_obs         [F, ...]    the observation after that step (obs[t+1] is the reset observation); undefined if F =
+//   0
 // Policy lag: `version` [B] int64, the weight version that produced each unroll.
 #pragma once
 

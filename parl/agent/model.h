@@ -9,8 +9,9 @@
 //     }
 //   };
 //
-// forward: obs [N, ...obs_shape] in the space's dtype (uint8 images [N, H, W, C]); logits [N, A] float32, value [N] float32.
-// Thread rule: one thread at a time. The parameters' names, in registration order, name the weights everywhere.
+// forward: obs [N, ...obs_shape] in the space's dtype (uint8 images [N, H, W, C]); logits [N, A] float32, value [N]
+// float32. Thread rule: one thread at a time. The parameters' names, in registration order, name the weights
+// everywhere.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -29,9 +30,31 @@ struct PolicyValue {
   at::Tensor value;   // [N]
 };
 
+// One forward pass whose gradient is still wanted.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  const PolicyValue& output() const { return output_; }
+  // Adds d loss / d parameter to every parameter's .grad, given d loss / d logits [N, A] and d loss / d value [N].
+  // Call it at most once, before the parameters change.
+  virtual void backward(const at::Tensor& logits_gradient, const at::Tensor& value_gradient) = 0;
+
+ protected:
+  explicit Recording(PolicyValue output) : output_(std::move(output)) {}
+
+ private:
+  PolicyValue output_;
+};
+
 class Model : public torch::nn::Module {
  public:
   virtual PolicyValue forward(const at::Tensor& obs) = 0;
+
+  // Forward for learning. By default autograd records forward(); a network with a hand-written backward pass overrides
+  // it. Outputs equal those of forward() up to rounding.
+  virtual std::unique_ptr<Recording> record(const at::Tensor& obs);
+  // How many observations record() handles best at a time (what fits the caches); 0: any number.
+  virtual int64_t preferred_rows() const { return 256; }
 
   // Weights by name: parameters and buffers, float32, on the CPU. set_weights checks count, names and shapes and names
   // what differs; nothing is changed when it throws.

@@ -1,4 +1,5 @@
-// What a model must fit: the shape of one observation and the action set. Free of torch; made from an EnvSpec by train/.
+// What a model must fit: the shape of one observation and the action set. Free of torch; made from an EnvSpec by
+// train/.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 namespace parl {
 
 struct ModelSpec {
-  std::vector<int64_t> obs_shape;      // one observation; images are [H, W, C] uint8
+  std::vector<int64_t> obs_shape;  // one observation; images are [H, W, C] uint8
   DType obs_dtype = DType::kF32;
-  int64_t num_actions = 0;             // Discrete: how many; 0: continuous
-  int64_t action_size = 0;             // Box actions: how many floats; 0: discrete
+  int64_t num_actions = 0;  // Discrete: how many; 0: continuous
+  int64_t action_size = 0;  // Box actions: how many floats; 0: discrete
 };
 
 }  // namespace parl

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "parl/wire/array.h"
 #include "parl/core/fields.h"
+#include "parl/wire/array.h"
 
 namespace parl {
 

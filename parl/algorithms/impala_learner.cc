@@ -1,0 +1,274 @@
+#include "parl/algorithms/impala_learner.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "parl/agent/nonfinite.h"
+#include "parl/agent/tensor_array.h"
+#include "parl/core/check.h"
+
+namespace parl::internal {
+namespace {
+
+OptimizerConfig optimizer_config(const ImpalaConfig& config) {
+  return {config.optimizer == OptimizerKind::kAdam ? "adam" : "rmsprop", config.eps, config.rmsprop_alpha,
+          config.adam_beta1, config.adam_beta2};
+}
+
+// Part `part` of `parts` of a list; sizes differ by one at most.
+std::vector<int64_t> part_of(const std::vector<int64_t>& list, int64_t part, int64_t parts) {
+  const int64_t n = static_cast<int64_t>(list.size());
+  return {list.begin() + n * part / parts, list.begin() + n * (part + 1) / parts};
+}
+
+// A view when the unrolls lie side by side, else a copy.
+Batch take(const Batch& batch, const std::vector<int64_t>& index) {
+  bool adjacent = true;
+  for (size_t i = 1; i < index.size(); ++i) adjacent = adjacent && index[i] == index[i - 1] + 1;
+  if (adjacent) return batch.slice(index.front(), static_cast<int64_t>(index.size()));
+  return batch.select(torch::tensor(index, torch::kLong));
+}
+
+bool all_finite(const at::Tensor& tensor) {
+  return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
+}
+
+}  // namespace
+
+GradientWorker::Piece GradientWorker::forward_piece(const Batch& piece, const PolicyLossOptions& options) {
+  Piece out;
+  out.recording = model_.record(piece.obs.flatten(0, 1).to(device_));
+  at::Tensor final_value;
+  if (piece.final_index.defined() && piece.final_index.numel() > 0) {
+    torch::NoGradGuard no_grad;
+    final_value = model_.forward(piece.final_obs.to(device_)).value;
+  }
+  const PolicyValue& output = out.recording->output();
+  out.loss = std::make_unique<PolicyLoss>(options, piece, output.logits, output.value, final_value);
+  return out;
+}
+
+void GradientWorker::backward_piece(Piece& piece, double scale) {
+  PolicyLoss::Gradients gradients = piece.loss->gradients(scale);
+  piece.recording->backward(gradients.logits.to(device_), gradients.value.to(device_));
+  sums_ += piece.loss->sums();
+}
+
+void GradientWorker::forward(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
+                             double scale, bool keep) {
+  sums_ = {};
+  kept_.clear();
+  const int64_t rows = config_.micro_batch > 0 ? config_.micro_batch : model_.preferred_rows();
+  const int64_t all = static_cast<int64_t>(index.size());
+  const int64_t step = rows == 0 ? std::max<int64_t>(all, 1) : std::max<int64_t>(1, rows / batch.length());
+  for (int64_t begin = 0; begin < all; begin += step) {
+    const std::vector<int64_t> unrolls(index.begin() + begin, index.begin() + std::min(all, begin + step));
+    Piece piece = forward_piece(take(batch, unrolls), options);
+    if (keep) {
+      kept_.push_back(std::move(piece));
+      sums_.steps += kept_.back().loss->sums().steps;
+      sums_.advantage += kept_.back().loss->sums().advantage;
+      sums_.advantage_squared += kept_.back().loss->sums().advantage_squared;
+    } else {
+      backward_piece(piece, scale);
+    }
+  }
+}
+
+void GradientWorker::backward(double mean, double factor, double scale) {
+  sums_ = {};
+  for (Piece& piece : kept_) {
+    piece.loss->normalize_advantages(mean, factor);
+    backward_piece(piece, scale);
+  }
+  kept_.clear();
+}
+
+ImpalaLearner::ImpalaLearner(Model& model, const ImpalaConfig& config, const Impala::ReplicaFactory& replicas,
+                             at::Device device)
+    : model_(model),
+      config_(config),
+      lr_(config.lr_schedule.empty() ? Schedule(config.lr) : Schedule(config.lr_schedule)),
+      entropy_cost_(config.entropy_schedule.empty() ? Schedule(config.entropy_cost)
+                                                    : Schedule(config.entropy_schedule)),
+      parameters_(model),
+      optimizer_(parameters_, optimizer_config(config)),
+      team_(static_cast<int>(config.learner_threads)),
+      rng_(static_cast<uint64_t>(config.shuffle_seed), 0) {
+  PARL_CHECK(config.learner_threads == 1 || replicas, "learner-threads {} needs a factory for replicas of the model",
+             config.learner_threads);
+  workers_.emplace_back(model_, parameters_, config_, device);
+  for (int64_t i = 1; i < config.learner_threads; ++i) {
+    std::shared_ptr<Model> replica = replicas();
+    replica->to(device);
+    replica_models_.push_back(replica);
+    replica_parameters_.push_back(std::make_unique<FlatParameters>(*replica, parameters_));
+    workers_.emplace_back(*replica, *replica_parameters_.back(), config_, device);
+  }
+}
+
+LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
+  batch.check();
+  PARL_CHECK_GE(batch.unrolls(), config_.minibatches,
+                "a batch cannot be cut into more minibatches than it has unrolls");
+  const double lr = lr_.at(static_cast<double>(agent_steps));
+  PolicyLossOptions options;
+  options.vtrace = {config_.gamma, config_.lambda, config_.rho_clip, config_.c_clip, config_.pg_rho_clip, true};
+  options.value_cost = config_.value_cost;
+  options.entropy_cost = entropy_cost_.at(static_cast<double>(agent_steps));
+  options.clip = config_.clip;
+
+  Totals totals;
+  bool go_on = true;
+  for (int64_t pass = 0; pass < config_.epochs && go_on; ++pass) {
+    const std::vector<int64_t> order = shuffled(batch.unrolls());
+    for (int64_t i = 0; i < config_.minibatches && go_on; ++i) {
+      go_on = learn_minibatch(batch, part_of(order, i, config_.minibatches), options, lr, pass > 0, totals);
+    }
+    totals.passes += go_on;
+  }
+  LearnStats stats = statistics(totals, batch, lr, options.entropy_cost);
+  ++learn_calls_;
+  return stats;
+}
+
+bool ImpalaLearner::learn_minibatch(const Batch& batch, const std::vector<int64_t>& index,
+                                    const PolicyLossOptions& options, double lr, bool check_kl, Totals& totals) {
+  const double steps = static_cast<double>(index.size()) * static_cast<double>(batch.length());
+  const double scale = config_.loss_reduction == Reduction::kMean ? 1 / steps : 1;
+  const LossSums sums = compute_gradients(batch, index, options, scale);
+  const double loss = sums.total(options) * scale, norm = parameters_.gradient_norm();
+  if (!std::isfinite(loss)) throw_nonfinite(batch, "loss");
+  if (!std::isfinite(norm)) throw_nonfinite(batch, "gradient norm");
+  if (check_kl && config_.target_kl > 0 && sums.kl / steps > config_.target_kl) return false;
+
+  const double factor = config_.max_grad_norm > 0 ? std::min(1.0, config_.max_grad_norm / (norm + 1e-6)) : 1.0;
+  optimizer_.step(lr, factor);
+  for (auto& replica : replica_parameters_) replica->bump_versions();
+  totals.sums += sums;
+  totals.loss += loss;
+  totals.grad_norm += norm;
+  totals.clipped += factor < 1;
+  ++totals.updates;
+  return true;
+}
+
+LossSums ImpalaLearner::compute_gradients(const Batch& batch, const std::vector<int64_t>& index,
+                                          const PolicyLossOptions& options, double scale) {
+  const bool keep = config_.normalize_advantage;
+  LossSums sums;
+  team_.run([&](int i) {
+    GradientWorker& worker = workers_[static_cast<size_t>(i)];
+    worker.parameters().zero_gradients();
+    worker.forward(batch, part_of(index, i, team_.size()), options, scale, keep);
+  });
+  for (const GradientWorker& worker : workers_) sums += worker.sums();
+  if (keep) {
+    const double mean = sums.advantage / sums.steps;
+    const double variance = std::max(0.0, sums.advantage_squared / sums.steps - mean * mean);
+    const double factor = 1 / (std::sqrt(variance) + 1e-8);
+    team_.run([&](int i) { workers_[static_cast<size_t>(i)].backward(mean, factor, scale); });
+    sums = {};
+    for (const GradientWorker& worker : workers_) sums += worker.sums();
+  }
+  add_replica_gradients();
+  return sums;
+}
+
+void ImpalaLearner::add_replica_gradients() {
+  if (replica_parameters_.empty()) return;
+  const int64_t n = parameters_.gradients().numel(), parts = team_.size();
+  team_.run([&](int i) {
+    const int64_t begin = n * i / parts, length = n * (i + 1) / parts - begin;
+    torch::NoGradGuard no_grad;
+    at::Tensor sum = parameters_.gradients().narrow(0, begin, length);
+    for (auto& replica : replica_parameters_) sum.add_(replica->gradients().narrow(0, begin, length));
+  });
+}
+
+std::vector<int64_t> ImpalaLearner::shuffled(int64_t n) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  if (config_.minibatches == 1) return order;
+  for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[rng_.below(static_cast<uint32_t>(i + 1))]);
+  return order;
+}
+
+LearnStats ImpalaLearner::statistics(const Totals& totals, const Batch& batch, double lr, double entropy_cost) const {
+  const LossSums& s = totals.sums;
+  const double n = s.steps, updates = static_cast<double>(totals.updates);
+  auto variance = [n](double sum, double squared) { return std::max(0.0, squared / n - (sum / n) * (sum / n)); };
+  const double vs_variance = variance(s.vs, s.vs_squared);
+  const double explained = vs_variance > 0 ? 1 - variance(s.error, s.error_squared) / vs_variance : 0;
+  LearnStats stats = {{"loss", totals.loss / updates},
+                      {"policy_loss", s.policy / n},
+                      {"value_loss", s.value / n},
+                      {"entropy", s.entropy / n},
+                      {"kl", s.kl / n},
+                      {"rho_mean", s.ratio / n},
+                      {"rho_max_deviation", s.ratio_max_deviation},
+                      {"rho_clipped", s.rho_clipped / n},
+                      {"c_clipped", s.c_clipped / n},
+                      {"ratio_clipped", s.ratio_clipped / n},
+                      {"explained_variance", explained},
+                      {"grad_norm", totals.grad_norm / updates},
+                      {"grad_clipped", totals.clipped / updates},
+                      {"updates", updates},
+                      {"passes", static_cast<double>(totals.passes)},
+                      {"lr", lr},
+                      {"entropy_cost", entropy_cost}};
+  if (batch.version.defined()) {
+    const at::Tensor lag = learn_calls_ - batch.version.cpu().to(at::kDouble);
+    stats.emplace_back("policy_lag_min", lag.min().item<double>());
+    stats.emplace_back("policy_lag_mean", lag.mean().item<double>());
+    stats.emplace_back("policy_lag_max", lag.max().item<double>());
+  }
+  return stats;
+}
+
+void ImpalaLearner::throw_nonfinite(const Batch& batch, const std::string& fallback) const {
+  std::string name = parameters_.find_nonfinite(false);
+  const std::pair<const char*, const at::Tensor&> inputs[] = {{"obs", batch.obs},
+                                                              {"final_obs", batch.final_obs},
+                                                              {"reward", batch.reward},
+                                                              {"behaviour_logits", batch.behaviour_logits}};
+  for (const auto& [input, tensor] : inputs) {
+    if (name.empty() && tensor.defined() && !all_finite(tensor)) name = input;
+  }
+  if (name.empty()) {
+    name = parameters_.find_nonfinite(true);
+    if (!name.empty()) name = "gradient of " + name;
+  }
+  if (name.empty()) name = fallback;
+  Weights dump = model_.get_weights();
+  for (const auto& entry : parameters_.entries()) {
+    dump.entries.push_back({"gradient/" + entry.name, to_array(entry.gradient)});
+  }
+  throw NonFiniteError(
+      name,
+      fmt::format("NaN or inf in '{}' (found at the {}); the weights were not changed by it. Lower the "
+                  "learning rate or max-grad-norm, or look at the dump",
+                  name, fallback),
+      batch, std::move(dump));
+}
+
+Weights ImpalaLearner::get_state() const {
+  Weights state;
+  optimizer_.append_state(state);
+  state.entries.push_back({"counters", Array::from<int64_t>({learn_calls_})});
+  state.entries.push_back({"shuffle/position", Array::from<int64_t>({static_cast<int64_t>(rng_.position())})});
+  return state;
+}
+
+void ImpalaLearner::set_state(const Weights& state) {
+  const int64_t calls = get_entry(state, "counters").data<int64_t>()[0];
+  const int64_t position = get_entry(state, "shuffle/position").data<int64_t>()[0];
+  optimizer_.set_state(state);
+  learn_calls_ = calls;
+  rng_.set_position(static_cast<uint64_t>(position));
+}
+
+}  // namespace parl::internal

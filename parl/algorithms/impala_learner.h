@@ -1,0 +1,88 @@
+// The learning half of Impala: replicas, passes, minibatches, the optimizer step, statistics. Internal to impala.cc.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "parl/agent/algorithm.h"
+#include "parl/agent/optimizer.h"
+#include "parl/agent/schedule.h"
+#include "parl/algorithms/impala.h"
+#include "parl/algorithms/policy_loss.h"
+#include "parl/algorithms/thread_team.h"
+#include "parl/core/rng.h"
+
+namespace parl::internal {
+
+// One replica and its share of the work. Thread rule: its team member's alone.
+class GradientWorker {
+ public:
+  GradientWorker(Model& model, FlatParameters& parameters, const ImpalaConfig& config, at::Device device)
+      : model_(model), parameters_(parameters), config_(config), device_(device) {}
+
+  // Forward and targets for the unrolls `index` of the batch. Unless `keep`, the gradient is added at once.
+  void forward(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options, double scale,
+               bool keep);
+  // The gradients of what was kept, with advantages (A - mean) * factor.
+  void backward(double mean, double factor, double scale);
+
+  const LossSums& sums() const { return sums_; }
+  FlatParameters& parameters() { return parameters_; }
+
+ private:
+  struct Piece {
+    std::unique_ptr<Recording> recording;
+    std::unique_ptr<PolicyLoss> loss;
+  };
+  Piece forward_piece(const Batch& piece, const PolicyLossOptions& options);
+  void backward_piece(Piece& piece, double scale);
+
+  Model& model_;
+  FlatParameters& parameters_;
+  const ImpalaConfig& config_;
+  at::Device device_;
+  LossSums sums_;
+  std::vector<Piece> kept_;
+};
+
+class ImpalaLearner {
+ public:
+  ImpalaLearner(Model& model, const ImpalaConfig& config, const Impala::ReplicaFactory& replicas, at::Device device);
+
+  LearnStats learn(const Batch& batch, int64_t agent_steps);
+  Weights get_state() const;
+  void set_state(const Weights& state);
+
+ private:
+  struct Totals {
+    LossSums sums;
+    double loss = 0, grad_norm = 0, clipped = 0;
+    int64_t updates = 0, passes = 0;
+  };
+  // One optimizer step; false when target_kl forbids it.
+  bool learn_minibatch(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
+                       double lr, bool check_kl, Totals& totals);
+  LossSums compute_gradients(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
+                             double scale);
+  void add_replica_gradients();
+  std::vector<int64_t> shuffled(int64_t n);
+  LearnStats statistics(const Totals& totals, const Batch& batch, double lr, double entropy_cost) const;
+  [[noreturn]] void throw_nonfinite(const Batch& batch, const std::string& fallback) const;
+
+  Model& model_;
+  ImpalaConfig config_;
+  Schedule lr_, entropy_cost_;
+  FlatParameters parameters_;
+  FlatOptimizer optimizer_;
+  std::vector<std::shared_ptr<Model>> replica_models_;
+  std::vector<std::unique_ptr<FlatParameters>> replica_parameters_;
+  std::vector<GradientWorker> workers_;
+  ThreadTeam team_;
+  CounterRng rng_;
+  int64_t learn_calls_ = 0;
+};
+
+}  // namespace parl::internal

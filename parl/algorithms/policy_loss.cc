@@ -1,0 +1,144 @@
+#include "parl/algorithms/policy_loss.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parl/agent/categorical.h"
+#include "parl/core/check.h"
+
+namespace parl {
+
+LossSums& LossSums::operator+=(const LossSums& o) {
+  steps += o.steps, policy += o.policy, value += o.value, entropy += o.entropy, kl += o.kl;
+  ratio += o.ratio, rho_clipped += o.rho_clipped, c_clipped += o.c_clipped, ratio_clipped += o.ratio_clipped;
+  ratio_max_deviation = std::max(ratio_max_deviation, o.ratio_max_deviation);
+  vs += o.vs, vs_squared += o.vs_squared, error += o.error, error_squared += o.error_squared;
+  advantage += o.advantage, advantage_squared += o.advantage_squared;
+  return *this;
+}
+
+double LossSums::total(const PolicyLossOptions& options) const {
+  return policy + options.value_cost * value - options.entropy_cost * entropy;
+}
+
+PolicyLoss::PolicyLoss(const PolicyLossOptions& options, const Batch& batch, const at::Tensor& logits,
+                       const at::Tensor& value, const at::Tensor& final_value)
+    : options_(options), unrolls_(batch.unrolls()), length_(batch.length()), actions_(logits.size(1)) {
+  options_.vtrace.weigh_advantage = options_.clip <= 0;
+  PARL_CHECK_EQ(logits.size(0), unrolls_ * (length_ + 1));
+  PARL_CHECK_EQ(value.numel(), unrolls_ * (length_ + 1));
+  PARL_CHECK_EQ(batch.behaviour_logits.size(2), actions_, "the behaviour policy had another number of actions");
+  value_ = value.detach().cpu().contiguous();
+  action_ = batch.action.cpu().contiguous();
+  const size_t steps = static_cast<size_t>(batch.steps());
+  log_probs_.resize(steps * static_cast<size_t>(actions_));
+  for (auto* column : {&chosen_, &ratio_, &entropy_, &vs_, &advantage_}) column->resize(steps);
+  const at::Tensor rows = logits.detach().cpu().contiguous();
+  for (int64_t b = 0; b < unrolls_; ++b) {
+    for (int64_t t = 0; t < length_; ++t) {
+      log_softmax(rows.const_data_ptr<float>() + (b * (length_ + 1) + t) * actions_, actions_,
+                  log_probs_.data() + (b * length_ + t) * actions_);
+    }
+  }
+  evaluate_policy(batch);
+  evaluate_targets(batch, final_value);
+}
+
+void PolicyLoss::evaluate_policy(const Batch& batch) {
+  const at::Tensor behaviour = batch.behaviour_logits.cpu().contiguous();
+  std::vector<float> old(static_cast<size_t>(actions_));
+  sums_.steps = static_cast<double>(batch.steps());
+  for (int64_t i = 0; i < batch.steps(); ++i) {
+    const float* now = log_probs_.data() + i * actions_;
+    log_softmax(behaviour.const_data_ptr<float>() + i * actions_, actions_, old.data());
+    const int64_t action = action_.const_data_ptr<int64_t>()[i];
+    PARL_CHECK(action >= 0 && action < actions_, "action {} is outside 0..{}", action, actions_ - 1);
+    float entropy = 0, kl = 0;
+    for (int64_t k = 0; k < actions_; ++k) {
+      entropy -= std::exp(now[k]) * now[k];
+      kl += std::exp(old[static_cast<size_t>(k)]) * (old[static_cast<size_t>(k)] - now[k]);
+    }
+    const size_t at = static_cast<size_t>(i);
+    chosen_[at] = now[action];
+    ratio_[at] = std::exp(now[action] - old[static_cast<size_t>(action)]);
+    entropy_[at] = entropy;
+    sums_.entropy += entropy;
+    sums_.kl += kl;
+    sums_.ratio += ratio_[at];
+    sums_.ratio_max_deviation = std::max(sums_.ratio_max_deviation, std::abs(ratio_[at] - 1.0));
+    sums_.rho_clipped += options_.vtrace.rho_clip > 0 && ratio_[at] > options_.vtrace.rho_clip;
+    sums_.c_clipped += options_.vtrace.c_clip > 0 && ratio_[at] > options_.vtrace.c_clip;
+  }
+}
+
+void PolicyLoss::evaluate_targets(const Batch& batch, const at::Tensor& final_value) {
+  const at::Tensor reward = batch.reward.cpu().contiguous(), terminated = batch.terminated.cpu().contiguous();
+  const at::Tensor truncated = batch.truncated.cpu().contiguous();
+  const at::Tensor finals = final_value.defined() ? final_value.detach().cpu().contiguous() : final_value;
+  int64_t used = 0;
+  for (int64_t b = 0; b < unrolls_; ++b) {
+    const int64_t at = b * length_;
+    const bool* term = terminated.const_data_ptr<bool>() + at;
+    const bool* trunc = truncated.const_data_ptr<bool>() + at;
+    int64_t count = 0;
+    for (int64_t t = 0; t < length_; ++t) count += trunc[t] && !term[t];
+    PARL_CHECK(used + count <= (finals.defined() ? finals.numel() : 0), "a truncated step has no final observation");
+    vtrace(options_.vtrace, VtraceUnroll{length_, 1, ratio_.data() + at, reward.const_data_ptr<float>() + at, term,
+                                         trunc, value_.const_data_ptr<float>() + b * (length_ + 1),
+                                         count ? finals.const_data_ptr<float>() + used : nullptr, count,
+                                         vs_.data() + at, advantage_.data() + at});
+    used += count;
+    for (int64_t t = 0; t < length_; ++t) {
+      const double vs = vs_[static_cast<size_t>(at + t)], advantage = advantage_[static_cast<size_t>(at + t)];
+      const double error = vs - value_.const_data_ptr<float>()[b * (length_ + 1) + t];
+      sums_.value += 0.5 * error * error;
+      sums_.vs += vs, sums_.vs_squared += vs * vs, sums_.error += error, sums_.error_squared += error * error;
+      sums_.advantage += advantage, sums_.advantage_squared += advantage * advantage;
+    }
+  }
+}
+
+void PolicyLoss::normalize_advantages(double mean, double factor) {
+  for (float& advantage : advantage_) advantage = static_cast<float>((advantage - mean) * factor);
+}
+
+float PolicyLoss::policy_gradient(int64_t i) {
+  const size_t at = static_cast<size_t>(i);
+  const float advantage = advantage_[at];
+  if (options_.clip <= 0) {
+    sums_.policy -= static_cast<double>(chosen_[at]) * advantage;
+    return -advantage;
+  }
+  const float clip = static_cast<float>(options_.clip);
+  const float plain = ratio_[at] * advantage, clipped = std::clamp(ratio_[at], 1 - clip, 1 + clip) * advantage;
+  sums_.policy -= std::min(plain, clipped);
+  sums_.ratio_clipped += std::abs(ratio_[at] - 1) > clip;
+  return clipped < plain ? 0 : -plain;
+}
+
+PolicyLoss::Gradients PolicyLoss::gradients(double scale) {
+  Gradients out{torch::empty({unrolls_ * (length_ + 1), actions_}), torch::empty({unrolls_ * (length_ + 1)})};
+  float* d_logits = out.logits.mutable_data_ptr<float>();
+  float* d_value = out.value.mutable_data_ptr<float>();
+  const float entropy_scale = static_cast<float>(scale * options_.entropy_cost);
+  const float value_scale = static_cast<float>(scale * options_.value_cost);
+  for (int64_t b = 0; b < unrolls_; ++b) {
+    for (int64_t t = 0; t < length_; ++t, ++d_value) {
+      const int64_t i = b * length_ + t;
+      const float* now = log_probs_.data() + i * actions_;
+      const float weight = static_cast<float>(scale) * policy_gradient(i), entropy = entropy_[static_cast<size_t>(i)];
+      for (int64_t k = 0; k < actions_; ++k) {
+        *d_logits++ = std::exp(now[k]) * (entropy_scale * (now[k] + entropy) - weight);
+      }
+      d_logits[action_.const_data_ptr<int64_t>()[i] - actions_] += weight;
+      *d_value = value_scale * (value_.const_data_ptr<float>()[b * (length_ + 1) + t] - vs_[static_cast<size_t>(i)]);
+    }
+    d_logits = std::fill_n(d_logits, actions_, 0.0f);  // obs[T] only bootstraps
+    *d_value++ = 0;
+  }
+  return out;
+}
+
+}  // namespace parl

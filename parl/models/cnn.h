@@ -1,0 +1,42 @@
+// Cnn: a stack of convolutions with ReLU, the last of which leaves one pixel, then a policy and a value head.
+//
+// Weights are "conv1.weight" [out, in, k, k] (channels-last memory) and "conv1.bias", ..., "policy.weight",
+// "value.weight" and their biases. A linear layer after the convolutions is written as a convolution over all that is
+// left (kernel 0): the same numbers, without PyTorch's reordering of pixels. uint8 pixels count as pixel / 255.
+// Observations: [N, H, W, C] uint8 or float32. Thread rule: one thread at a time.
+#pragma once
+
+#include <vector>
+
+#include "parl/agent/model.h"
+
+namespace parl {
+
+struct ConvLayer {
+  int64_t out = 0;     // channels
+  int64_t kernel = 0;  // 0: the whole remaining image
+  int64_t stride = 1;
+  int64_t padding = 0;
+};
+
+std::vector<ConvLayer> atari42_layers();         // PARL 1.1's A2C / IMPALA network
+std::vector<ConvLayer> nature_layers();          // Mnih et al. 2015, doi 10.1038/nature14236
+std::vector<ConvLayer> impala_shallow_layers();  // Espeholt et al. 2018, arXiv 1802.01561, without the LSTM
+
+class Cnn : public Model {
+ public:
+  Cnn(const ModelSpec& spec, std::vector<ConvLayer> layers);
+  ~Cnn() override;
+
+  PolicyValue forward(const at::Tensor& obs) override;
+  // Forward by torch's operators alone: differentiable, and the reference for the hand-written passes.
+  PolicyValue forward_with_torch(const at::Tensor& obs);
+
+ private:
+  ModelSpec spec_;
+  std::vector<ConvLayer> layers_;
+  std::vector<at::Tensor> weights_, biases_;  // of the convolutions
+  at::Tensor policy_weight_, policy_bias_, value_weight_, value_bias_;
+};
+
+}  // namespace parl

@@ -1,0 +1,54 @@
+#include "parl/models/registry.h"
+
+#include "parl/core/check.h"
+#include "parl/models/cnn.h"
+#include "parl/models/mlp.h"
+#include "parl/models/resnet.h"
+
+namespace parl {
+
+void ModelRegistry::add(const std::string& name, const std::string& help, ModelFactory factory) {
+  PARL_CHECK(factory != nullptr, "model '{}' needs a factory", name);
+  PARL_CHECK(entries_.emplace(name, Entry{help, std::move(factory)}).second, "a model named '{}' exists already", name);
+}
+
+const ModelFactory& ModelRegistry::factory(const std::string& name) const {
+  auto found = entries_.find(name);
+  if (found == entries_.end()) raise("unknown model '{}'{}", name, did_you_mean(name, names()));
+  return found->second.factory;
+}
+
+const std::string& ModelRegistry::help(const std::string& name) const {
+  factory(name);
+  return entries_.at(name).help;
+}
+
+std::vector<std::string> ModelRegistry::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, entry] : entries_) out.push_back(name);
+  return out;
+}
+
+ModelRegistry builtin_models() {
+  ModelRegistry models;
+  models.add("mlp", "two hidden layers of 64, tanh; for vectors",
+             [](const ModelSpec& spec) { return std::make_shared<Mlp>(spec); });
+  models.add("atari42", "PARL's network for 42x42 images: conv 16, 32, 256",
+             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, atari42_layers()); });
+  models.add("nature", "Mnih et al. 2015: conv 32, 64, 64, linear 512",
+             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, nature_layers()); });
+  models.add("impala_shallow", "Espeholt et al. 2018, small: conv 16, 32, linear 256",
+             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, impala_shallow_layers()); });
+  models.add("impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256",
+             [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
+  return models;
+}
+
+std::string default_model_for(const ModelSpec& spec) {
+  if (spec.obs_shape.size() != 3) return "mlp";
+  if (spec.obs_shape[0] == 42 && spec.obs_shape[1] == 42) return "atari42";
+  if (spec.obs_shape[0] == 84 && spec.obs_shape[1] == 84) return "nature";
+  return "impala_shallow";
+}
+
+}  // namespace parl

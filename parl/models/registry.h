@@ -1,0 +1,41 @@
+// Models by name. A value: copy it, add your own networks to it, hand it to whoever makes models.
+//
+//   ModelRegistry models = builtin_models();
+//   models.add("my_net", "two layers for my robot", [](const ModelSpec& spec) { return std::make_shared<MyNet>(spec);
+//   }); auto model = models.make("atari42", spec);
+//
+// Built in: mlp (any float observation), atari42 (PARL's 42x42 network), nature, impala_shallow, impala_deep (images).
+// Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
+// ones.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "parl/agent/model.h"
+
+namespace parl {
+
+class ModelRegistry {
+ public:
+  void add(const std::string& name, const std::string& help, ModelFactory factory);
+  std::shared_ptr<Model> make(const std::string& name, const ModelSpec& spec) const { return factory(name)(spec); }
+  const ModelFactory& factory(const std::string& name) const;
+  const std::string& help(const std::string& name) const;
+  std::vector<std::string> names() const;
+
+ private:
+  struct Entry {
+    std::string help;
+    ModelFactory factory;
+  };
+  std::map<std::string, Entry> entries_;
+};
+
+ModelRegistry builtin_models();
+
+// "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow" for other images.
+std::string default_model_for(const ModelSpec& spec);
+
+}  // namespace parl
