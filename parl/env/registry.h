@@ -26,7 +26,7 @@ enum class EnvMode {
 
 struct EnvRequest {
   std::string id;
-  EnvArgs args;
+  EnvArgs args = {};
   EnvMode mode = EnvMode::kTraining;
 };
 
