@@ -91,15 +91,4 @@ void RunDir::start_log() {
   logging_ = true;
 }
 
-std::string default_run_path(const std::string& algorithm, const std::string& env) {
-  std::string name = algorithm + "-" + env;
-  for (char& c : name) {
-    if (c == ':' || c == '/' || c == ' ') c = '-';
-  }
-  for (int i = 1;; ++i) {
-    const std::string path = fmt::format("runs/{}-{}", name, i);
-    if (!fs::exists(path)) return path;
-  }
-}
-
 }  // namespace parl

@@ -42,7 +42,4 @@ class RunDir {
   bool logging_ = false;
 };
 
-// "runs/impala-atari-pong-1": where a run goes that was given no folder; the first of that name that does not exist.
-std::string default_run_path(const std::string& algorithm, const std::string& env);
-
 }  // namespace parl

@@ -85,9 +85,5 @@ TEST_F(RunDirs, TheLogGoesIntoTheFolderWhileTheRunLasts) {
   EXPECT_THAT(read_file(folder_ + "/log.txt"), testing::AllOf(HasSubstr("inside"), testing::Not(HasSubstr("outside"))));
 }
 
-TEST(DefaultRunPath, NamesAlgorithmAndEnvironment) {
-  EXPECT_THAT(default_run_path("impala", "atari:pong"), testing::StartsWith("runs/impala-atari-pong-"));
-}
-
 }  // namespace
 }  // namespace parl

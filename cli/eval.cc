@@ -1,0 +1,98 @@
+// parl eval RUN [--episodes N] [--video FILE.gif|FILE.mp4]: a trained agent plays full games, scored raw.
+//
+// --json: {"run", "checkpoint", "env", "steps" (agent steps of training), "episodes", "policy", "truncated",
+// "return_mean", "return_std", "return_median", "return_min", "return_max", "length_mean", "video" (null without)}.
+#include "parl/train/evaluate.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/video.h"
+#include "parl/train/trainer.h"
+
+namespace parl::cli {
+namespace {
+
+void print(const LoadedRun& run, const EvalSummary& s) {
+  std::cout << fmt::format("{} after {} agent steps: {} episodes of {}, {} policy, {} truncated\n", run.checkpoint,
+                           run.steps, s.episodes.size(), run.config.env, s.policy, s.truncated);
+  for (const Episode& e : s.episodes) {
+    std::cout << fmt::format("  return {:10.2f}  length {}{}\n", e.raw_return, e.length,
+                             e.truncated ? "  truncated" : "");
+  }
+  std::cout << fmt::format("return {:.2f} +- {:.2f} (median {:.2f}, {:.2f} .. {:.2f}), length {:.0f}\n", s.return_mean,
+                           s.return_std, s.return_median, s.return_min, s.return_max, s.length_mean)
+            << std::flush;
+}
+
+}  // namespace
+
+int verb_eval(const Arguments& args) {
+  CLI::App app("Lets a trained agent play: full games, raw score, seeds apart from training.", "parl eval");
+  std::string run_path, which = "best", video_path;
+  EvalOptions options;
+  std::vector<std::string> env_args;
+  int64_t seed = 0;
+  double fps = 0;
+  bool json = false;
+  app.add_option("run", run_path, "run directory, or one checkpoint folder")->required();
+  app.add_option("--episodes", options.episodes, "how many, in all")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--envs", options.envs, "environments side by side")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--policy", options.policy, "greedy, sample, or auto: sample on Atari, greedy elsewhere")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "greedy", "sample"}));
+  app.add_option("--checkpoint", which, "best or latest")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"best", "latest"}));
+  app.add_option("--seed", seed, "of the episodes; default: the run's");
+  app.add_option("--env-args", env_args, "options of the environment over those of the run, name=value")
+      ->allow_extra_args(false);
+  app.add_option("--video", video_path, "film environment 0 into a .gif or .mp4 file")->type_name("file");
+  app.add_option("--fps", fps, "pictures a second of the film; default: 60 emulator frames a second")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", json, kJsonHelp);
+  if (!parse(app, args)) return kSuccess;
+
+  std::unique_ptr<Video> video;
+  if (!video_path.empty()) video = open_video(video_path);  // a wrong name fails before the work
+  const LoadedRun run = load_run(run_path, which == "best");
+  options.env = run.config.env;
+  options.env_args = run.config.env_args;
+  for (const std::string& item : env_args) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos) throw UsageError("--env-args wants name=value, got '" + item + "'");
+    options.env_args[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  options.seed = static_cast<uint64_t>(app.count("--seed") ? seed : run.config.seed);
+  const std::atomic<bool>& stop = stop_on_signals();
+  options.stop = [&stop] { return stop.load(); };
+  if (video) {
+    options.on_frame = [&, picture = Image()](Env& env) mutable {
+      env.render(picture);
+      video->add(picture, fps > 0 ? fps : 60.0 / env.spec().frames_per_step);
+    };
+  }
+  const EvalSummary s = evaluate(*run.algorithm, options);
+  if (video) video->finish();
+  print(run, s);
+  if (video) std::cout << "film: " << video_path << "\n" << std::flush;
+  if (json) {
+    JsonLine line;
+    line.add("run", run_path).add("checkpoint", run.checkpoint).add("env", run.config.env).add("steps", run.steps);
+    line.add("episodes", static_cast<int64_t>(s.episodes.size())).add("policy", s.policy).add("truncated", s.truncated);
+    line.add("return_mean", s.return_mean).add("return_std", s.return_std).add("return_median", s.return_median);
+    line.add("return_min", s.return_min).add("return_max", s.return_max).add("length_mean", s.length_mean);
+    if (video)
+      line.add("video", video_path);
+    else
+      line.add_raw("video", "null");
+    line.print();
+  }
+  return stop ? kInterrupted : kSuccess;
+}
+
+}  // namespace parl::cli

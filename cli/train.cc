@@ -1,0 +1,114 @@
+// parl train ALGORITHM --env ENV [...]: the main job, once or once per seed.
+//
+// --json: {"run", "steps", "frames", "seconds", "steps_per_s", "episodes", "return_mean_100" (null below 100 finished
+// episodes), "episodes_in_mean", "updates", "policy_lag_mean", "env_share", "act_share", "learn_share",
+// "actors_replaced", "dropped_rollouts", "rss_mb", "stop_reason" (steps | until_return | until_seconds | interrupted)}.
+// With --seeds:
+// {"seeds", "runs": [one such object each], "return_mean", "return_low", "return_high" (95 % interval of the mean over
+// seeds), "curve_csv", "curve_svg", "stop_reason"}.
+#include "parl/train/trainer.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/seeds.h"
+#include "cli/train_options.h"
+#include "parl/core/log.h"
+
+namespace parl::cli {
+namespace {
+
+JsonLine to_json(const TrainSummary& s) {
+  JsonLine json;
+  json.add("run", s.run).add("steps", s.steps).add("frames", s.frames).add("seconds", s.seconds);
+  json.add("steps_per_s", s.steps_per_s).add("episodes", s.episodes).add("return_mean_100", s.return_mean_100);
+  json.add("episodes_in_mean", s.episodes_in_mean).add("updates", s.updates).add("policy_lag_mean", s.policy_lag_mean);
+  json.add("env_share", s.env_share).add("act_share", s.act_share).add("learn_share", s.learn_share);
+  json.add("actors_replaced", s.actors_replaced).add("dropped_rollouts", s.dropped_rollouts).add("rss_mb", s.rss_mb);
+  json.add("stop_reason", s.stop_reason);
+  return json;
+}
+
+void print(const TrainSummary& s) {
+  const std::string score = s.return_mean_100
+                                ? fmt::format("{:.2f} (mean of the last 100 episodes)", *s.return_mean_100)
+                                : fmt::format("- ({} finished episodes; the mean needs 100)", s.episodes_in_mean);
+  std::cout << fmt::format(
+      "{}: {} agent steps ({} frames) and {} updates; {:.1f} s, {:.0f} steps/s in this command; stopped by {}\n"
+      "return {}; time: env {:.0f} %, act {:.0f} %, learn {:.0f} %; mean policy lag {:.2f}; {:.0f} MiB\n",
+      s.run, s.steps, s.frames, s.updates, s.seconds, s.steps_per_s, s.stop_reason, score, 100 * s.env_share,
+      100 * s.act_share, 100 * s.learn_share, s.policy_lag_mean, s.rss_mb);
+  std::cout << std::flush;
+}
+
+int train_seeds(const TrainConfig& base, const std::vector<int64_t>& seeds, const TrainHooks& hooks, bool json) {
+  std::vector<TrainSummary> summaries;
+  std::string stop_reason = "done";
+  for (const int64_t seed : seeds) {
+    TrainConfig config = base;
+    config.seed = seed;
+    config.run = fmt::format("{}/seed-{}", base.run, seed);
+    summaries.push_back(train(config, hooks));
+    print(summaries.back());
+    if (summaries.back().stop_reason == "interrupted") {
+      stop_reason = "interrupted";
+      break;
+    }
+  }
+  std::vector<SeedRun> runs_done;
+  for (const TrainSummary& s : summaries) runs_done.push_back({s.run, s.return_mean_100, s.steps, s.seconds});
+  const SeedReport report = report_seeds(base.run, fmt::format("{} {}", base.algorithm, base.env), runs_done);
+  std::cout << report.text << std::flush;
+  if (json) {
+    std::string ids, runs;
+    for (const TrainSummary& s : summaries) {
+      ids += (ids.empty() ? "" : ", ") + std::to_string(seeds[static_cast<size_t>(&s - summaries.data())]);
+      runs += (runs.empty() ? "" : ", ") + to_json(s).text();
+    }
+    JsonLine line;
+    line.add_raw("seeds", "[" + ids + "]").add_raw("runs", "[" + runs + "]");
+    line.add("return_mean", report.mean).add("return_low", report.low).add("return_high", report.high);
+    line.add("curve_csv", report.csv).add("curve_svg", report.svg).add("stop_reason", stop_reason).print();
+  }
+  return stop_reason == "interrupted" ? kInterrupted : kSuccess;
+}
+
+}  // namespace
+
+int verb_train(const Arguments& args) {
+  CLI::App app("Trains an agent. The same command continues the run; Ctrl-C ends it with a checkpoint.", "parl train");
+  TrainOptions options(app);
+  std::string seeds;
+  bool json = false, quiet = false;
+  app.add_option("--seeds", seeds, "one run for each, in turn: 1..5 or 1,4,7; then mean, interval, CSV and plot")
+      ->type_name("range");
+  app.add_flag("--quiet", quiet, "no status");
+  app.add_flag("--json", json, kJsonHelp);
+  if (!parse(app, args)) return kSuccess;
+  if (options.help()) {
+    std::cout << options.help_text() << std::flush;
+    return kSuccess;
+  }
+  TrainConfig config;
+  try {
+    config = options.resolve();
+    config.check();
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  if (!options.preset().empty()) log().info("preset {}", options.preset());
+
+  TrainHooks hooks;
+  hooks.stop = &stop_on_signals();
+  hooks.show_status = !quiet;
+  if (!seeds.empty()) return train_seeds(config, parse_range(seeds, "--seeds"), hooks, json);
+  const TrainSummary summary = train(config, hooks);
+  print(summary);
+  if (json) to_json(summary).print();
+  return summary.stop_reason == "interrupted" ? kInterrupted : kSuccess;
+}
+
+}  // namespace parl::cli

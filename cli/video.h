@@ -1,0 +1,28 @@
+// Video: pictures into a .gif (written here, exact colours while a picture has at most 256) or an .mp4 (FFmpeg, H.264
+// where the library has it).
+//
+// Owner: one thread. add() blocks for encoding and the disk. Throws parl::Error naming the file; all pictures have the
+// size of the first. finish() completes the file; without it the file is unusable.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "parl/env/env.h"
+
+namespace parl::cli {
+
+class Video {
+ public:
+  virtual ~Video() = default;
+  virtual void add(const Image& picture, double pictures_per_second) = 0;
+  virtual void finish() = 0;
+};
+
+// By the ending of `path`.
+std::unique_ptr<Video> open_video(const std::string& path);
+
+std::unique_ptr<Video> open_gif(const std::string& path);
+std::unique_ptr<Video> open_mp4(const std::string& path);  // an error in builds without FFmpeg
+
+}  // namespace parl::cli

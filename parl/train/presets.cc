@@ -1,0 +1,83 @@
+#include "parl/train/presets.h"
+
+#include "parl/core/check.h"
+#include "parl/core/config.h"
+#include "parl/train/train_config.h"
+
+namespace parl {
+namespace {
+
+// Quickest Pong on two cores: each batch is learnt three times with clipped ratios (APPO).
+constexpr const char* kPong = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 2, "envs_per_actor": 16, "rollout_length": 32, "max_lag": 4,
+  "impala": {
+    "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
+    "optimizer": "adam", "lr": 5e-4, "eps": 1e-5, "epochs": 3, "minibatches": 4, "clip": 0.2, "normalize_advantage": true
+  }
+})";
+
+// The original's settings: batches of 1,000 steps, sums, Adam, its learning-rate steps of 20k and 40k updates in agent
+// steps.
+constexpr const char* kParl = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 2, "envs_per_actor": 10, "rollout_length": 50, "batch_rollouts": 2,
+  "impala": {
+    "gamma": 0.99, "loss_reduction": "sum", "max_grad_norm": 40, "value_cost": 0.5, "entropy_cost": 0.01,
+    "optimizer": "adam", "lr": 1e-3, "eps": 1e-8, "lr_schedule": "step 0:1e-3,2e7:5e-4,4e7:1e-4", "epochs": 1, "minibatches": 1, "clip": 0
+  }
+})";
+
+// 84x84 with the Nature network, every life an episode, the paper's optimizer (Espeholt et al. 2018, table G.1).
+constexpr const char* kDeepmind = R"({
+  "env_args": {"preset": "deepmind"}, "model": "nature",
+  "actors": 2, "envs_per_actor": 16, "rollout_length": 20,
+  "impala": {
+    "gamma": 0.99, "loss_reduction": "sum", "max_grad_norm": 40, "entropy_cost": 0.01,
+    "optimizer": "rmsprop", "lr": 6e-4, "eps": 0.01, "epochs": 1, "minibatches": 1, "clip": 0
+  }
+})";
+
+constexpr const char* kClassic = R"({
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32,
+  "impala": {
+    "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
+    "optimizer": "adam", "lr": 1e-3, "eps": 1e-5, "epochs": 4, "minibatches": 4, "clip": 0.2, "normalize_advantage": true
+  }
+})";
+
+}  // namespace
+
+const std::vector<Preset>& presets() {
+  static const auto* list = new std::vector<Preset>{
+      {"pong", "default of atari:*: 42x42, batches of 1,024 learnt three times, for few minutes on few cores", kPong},
+      {"parl", "the original's settings: 42x42, batches of 1,000, plain IMPALA, Adam", kParl},
+      {"deepmind", "84x84, Nature network, plain IMPALA with the paper's RMSProp", kDeepmind},
+      {"classic", "default of the classic control tasks: small network, each batch learnt four times", kClassic},
+  };
+  return *list;
+}
+
+const Preset& preset(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Preset& p : presets()) {
+    if (p.name == name) return p;
+    names.push_back(p.name);
+  }
+  raise("there is no preset '{}'{} There are: {}", name, did_you_mean(name, names), fmt::join(names, ", "));
+}
+
+std::string default_preset(const std::string& env) {
+  if (env.starts_with("atari:")) return "pong";
+  for (const char* task : {"CartPole-v1", "Acrobot-v1", "MountainCar-v0"}) {
+    if (env == task) return "classic";
+  }
+  return "";
+}
+
+void apply_preset(TrainConfig& config, const std::string& name) {
+  const Preset& chosen = preset(name);
+  config_from_json(config_fields(config), chosen.json, "preset " + chosen.name);
+}
+
+}  // namespace parl

@@ -1,0 +1,26 @@
+// Presets: named settings for a task, measured and kept. A preset changes only the fields that it names, as a file
+// given by
+// --config would; flags beat it. Without --preset the default one of the environment holds.
+// Thread rule: any thread. Errors: parl::Error with the near names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace parl {
+
+struct TrainConfig;
+
+struct Preset {
+  std::string name;
+  std::string summary;
+  std::string json;
+};
+
+const std::vector<Preset>& presets();
+const Preset& preset(const std::string& name);
+// "pong" for atari:*, "classic" for the classic control tasks; empty: the in-class defaults.
+std::string default_preset(const std::string& env);
+void apply_preset(TrainConfig& config, const std::string& name);
+
+}  // namespace parl
