@@ -18,6 +18,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/fields.h"
+#include "parl/wire/archive.h"
 
 namespace parl {
 
@@ -63,9 +64,20 @@ namespace internal {
 RemoteFailure make_failure(RemoteErrorKind kind, std::string message);
 [[noreturn]] void throw_remote(RemoteErrorKind kind, std::string message);
 
-// The exception being handled, in words; call inside a catch block. WireError becomes `serialize`, all else `threw`.
+// Thrown where arguments or results are coded, so that it is told apart from what user code throws.
+class CodingError : public WireError {
+ public:
+  using WireError::WireError;
+};
+// The exception being handled becomes a CodingError about `what` ("the arguments"); call inside a catch block.
+[[noreturn]] void rethrow_as_coding(std::string_view what);
+
+// The exception being handled, in words; call inside a catch block. CodingError becomes `serialize`, all else `threw`.
 // Never throws.
 RemoteFailure describe_current_exception() noexcept;
+
+// "std::runtime_error" for a mangled name.
+std::string demangle(const char* mangled);
 
 }  // namespace internal
 }  // namespace parl

@@ -145,6 +145,11 @@ class Ref {
   ~Ref() {
     if (call_) release(call_);
   }
+  // Shared ownership under a base's type.
+  template <typename B>
+  Ref<B> as() const {
+    return Ref<B>::share(call_);
+  }
   C* get() const { return call_; }
   C* operator->() const { return call_; }
   C& operator*() const { return *call_; }

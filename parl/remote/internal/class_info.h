@@ -48,9 +48,15 @@ struct FactoryEntry {
   std::vector<ConstructorInfo> constructors;
 };
 
-// Adds the constructor (once). Called during static initialisation by create<T> and offer<T>.
-bool enter_factory(const ClassInfo& (*info)(), ConstructorInfo constructor);
-// Null: no such class here.
+// One constructor that create<T> or offer<T> asks for. Functions only: the tables behind them are made on first use.
+struct FactorySeed {
+  const ClassInfo& (*info)();
+  std::string (*signature)();
+  void* (*construct_wire)(Reader& arguments);
+};
+// Called during static initialisation. Always true.
+bool enter_factory(FactorySeed seed);
+// Null: no such class here. The pointer stays valid.
 const FactoryEntry* find_class(std::string_view name);
 std::vector<std::string> offered_classes();
 // Throws parl::Error when two classes bear one name, with both places. init() calls it.

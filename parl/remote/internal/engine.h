@@ -34,15 +34,14 @@ class ConstructorCall {
  public:
   virtual ~ConstructorCall() = default;
   virtual const ConstructorInfo& constructor() const = 0;
-  // Builds the object here. `last`: the arguments may be moved from. Throws what the constructor throws.
-  virtual void* construct(bool last) = 0;
+  // Builds the object here; the arguments are moved from. Once. Throws what the constructor throws.
+  virtual void* construct() = 0;
   virtual void encode(Writer& writer) const = 0;
 };
 
 struct CreateRequest {
   const ClassInfo* info = nullptr;
   std::shared_ptr<ConstructorCall> constructor;
-  bool reusable = false;  // the constructor call may be needed again: do not move its arguments
   Place place;
   Placement placement;  // complete but for the directory's existence
   TimePoint deadline = kForever;

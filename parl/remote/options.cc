@@ -1,0 +1,162 @@
+#include "parl/remote/options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "parl/core/check.h"
+#include "parl/core/log.h"
+#include "parl/remote/internal/class_info.h"
+#include "parl/remote/internal/process_engine.h"
+
+namespace parl {
+namespace {
+
+constexpr std::string_view kPrefix = "--parl-";
+const std::vector<std::string> kNames = {"--parl-engine", "--parl-slots", "--parl-spares", "--parl-dir"};
+constexpr std::string_view kWorker = "--parl-worker";  // for the library's own use
+
+struct CommandLine {
+  std::mutex mutex;
+  bool initialised = false;
+  std::map<std::string, std::string, std::less<>> values;
+};
+CommandLine& command_line() {
+  static CommandLine* line = new CommandLine;
+  return *line;
+}
+
+int number_option(std::string_view name, const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  PARL_CHECK(error == std::errc() && end == text.data() + text.size() && value >= 0,
+             "{} wants a number from 0 on, not '{}'", name, text);
+  return value;
+}
+
+// Takes the --parl-* options out of `args` and returns them.
+std::map<std::string, std::string, std::less<>> take_options(std::vector<char*>& args) {
+  std::map<std::string, std::string, std::less<>> found;
+  std::vector<char*> rest;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string_view arg = args[i];
+    const bool is_ours = i > 0 && arg.substr(0, kPrefix.size()) == kPrefix;
+    if (!is_ours) {
+      rest.push_back(args[i]);
+      if (i > 0 && arg == "--") {
+        rest.insert(rest.end(), args.begin() + static_cast<long>(i) + 1, args.end());
+        break;
+      }
+      continue;
+    }
+    const size_t equals = arg.find('=');
+    const std::string name(arg.substr(0, equals));
+    const bool is_known = name == kWorker || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+    PARL_CHECK(is_known, "unknown option {}{}; --parl-* options: {}", name, did_you_mean(name, kNames),
+               fmt::join(kNames, ", "));
+    if (equals != std::string_view::npos) {
+      found[name] = std::string(arg.substr(equals + 1));
+    } else {
+      PARL_CHECK(i + 1 < args.size(), "{} wants a value", name);
+      found[name] = args[++i];
+    }
+  }
+  args = std::move(rest);
+  return found;
+}
+
+void warn_about_threads() {
+  size_t threads = 0;
+  std::error_code error;
+  for (auto it = std::filesystem::directory_iterator("/proc/self/task", error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    ++threads;
+  }
+  if (threads > 1) {
+    log().warn(
+        "this process has {} threads before it becomes a worker; make parl::init(argc, argv) the first statement of "
+        "main",
+        threads);
+  }
+}
+
+// Does not return in a worker.
+void apply(std::map<std::string, std::string, std::less<>> found) {
+  if (const auto it = found.find(kWorker); it != found.end()) {
+    warn_about_threads();
+    constexpr std::string_view kFd = "fd:";
+    PARL_CHECK(it->second.substr(0, kFd.size()) == kFd, "{} wants fd:N, not '{}'", kWorker, it->second);
+    internal::check_factory();
+    internal::run_process_worker(number_option(kWorker, it->second.substr(kFd.size())));
+  }
+  internal::check_factory();
+  std::lock_guard lock(command_line().mutex);
+  command_line().initialised = true;
+  for (auto& [name, value] : found) command_line().values[name] = std::move(value);
+}
+
+std::optional<std::string> option(std::string_view name) {
+  std::lock_guard lock(command_line().mutex);
+  const auto it = command_line().values.find(name);
+  return it == command_line().values.end() ? std::nullopt : std::optional(it->second);
+}
+
+}  // namespace
+
+void init(int& argc, char** argv) {
+  std::vector<char*> args(argv, argv + argc);
+  auto found = take_options(args);
+  for (size_t i = 0; i < args.size(); ++i) argv[i] = args[i];
+  if (static_cast<int>(args.size()) < argc) argv[args.size()] = nullptr;
+  argc = static_cast<int>(args.size());
+  apply(std::move(found));
+}
+
+namespace internal {
+
+bool initialised() {
+  std::lock_guard lock(command_line().mutex);
+  return command_line().initialised;
+}
+
+// From /proc, for a program that makes a manager without init().
+static void init_from_proc() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<char*> args;
+  for (size_t at = 0; at < all.size(); at += std::strlen(all.data() + at) + 1) args.push_back(all.data() + at);
+  apply(take_options(args));
+}
+
+Options resolve(Options o) {
+  if (!initialised()) init_from_proc();
+  if (o.engine.empty()) o.engine = option("--parl-engine").value_or("");
+  if (o.engine.empty()) {
+    const char* environment = std::getenv("PARL_ENGINE");
+    o.engine = environment && *environment ? environment : "thread";
+  }
+  const auto number = [](int given, std::string_view name) {
+    if (given >= 0) return given;
+    const auto text = option(name);
+    return text ? number_option(name, *text) : 0;
+  };
+  o.slots = number(o.slots, "--parl-slots");
+  o.spares = number(o.spares, "--parl-spares");
+  if (o.directory.empty()) o.directory = option("--parl-dir").value_or("");
+  PARL_CHECK(o.max_calls > 0, "Options::max_calls must leave room for one call");
+  return o;
+}
+
+}  // namespace internal
+}  // namespace parl
