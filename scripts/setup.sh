@@ -9,6 +9,7 @@
 #   PARL_DEPS         where libtorch (in a Python environment) and the ALE go     [${XDG_CACHE_HOME:-~/.cache}/parl]
 #   PARL_TORCH_DIR    your libtorch: nothing is downloaded                        [CMAKE_PREFIX_PATH, if it has one]
 #   PARL_ALE_DIR      your installed Arcade Learning Environment: it is not built
+#   PARL_ALE_PGO=0    build the ALE without profile-guided optimisation: minutes quicker to build, slower to play
 #   PARL_SKIP_APT=1   never call apt; missing packages are an error that lists them
 #   PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...   pip's own settings hold
 set -euo pipefail
@@ -21,7 +22,7 @@ check_tools=no
 for argument in "$@"; do
   case "$argument" in
     --check) check_tools=yes ;;
-    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) die "unknown argument '$argument' (see scripts/setup.sh --help)" ;;
   esac
 done
@@ -75,6 +76,8 @@ install_packages() {
     command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
   done
   if [ -z "$user_torch" ] && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then missing+=(python3-venv); fi
+  # The ALE's source comes by pip: that of our environment, unless the user's own libtorch spared us making one.
+  if [ -n "$user_torch" ] && [ -z "${PARL_ALE_DIR:-}" ] && ! python3 -m pip --version >/dev/null 2>&1; then missing+=(python3-pip); fi
   if [ "$check_tools" = yes ]; then
     for tool in clang-format clang-tidy git; do command -v "$tool" >/dev/null || missing+=("$tool"); done
   fi
@@ -129,8 +132,13 @@ install_ale() {
     ale="$(cd "$PARL_ALE_DIR" && pwd)"
     return
   fi
-  scripts/build_ale.sh "$deps" </dev/null || die "the Arcade Learning Environment could not be built (scripts/build_ale.sh $deps)"
-  ale="$deps/ale"
+  local options=("$deps")
+  [ "${PARL_ALE_PGO:-1}" != 0 ] || options+=(--no-pgo)
+  # It fetches the ALE's source with pip; ours will do where the system has none.
+  PATH="$venv/bin:$PATH" scripts/build_ale.sh "${options[@]}" </dev/null | { grep --line-buffered -v 'already there' >&2 || true; } ||
+    die "the Arcade Learning Environment could not be built (scripts/build_ale.sh ${options[*]})"
+  ale="$(readlink -f "$deps/ale")"
+  [ -f "$ale/lib/libale.a" ] || die "scripts/build_ale.sh left no ALE at $deps/ale"
 }
 
 install_packages
