@@ -39,43 +39,46 @@ void FrameReader::consume() {
   if (begin_ == end_) begin_ = end_ = 0;
 }
 
-void FrameReader::begin_head() {
-  if (prefix_.magic != FramePrefix::kMagic) throw WireError("a peer speaks another protocol (the frame's mark is missing)");
+void FrameReader::begin_table() {
+  if (prefix_.magic != FramePrefix::kMagic)
+    throw WireError("a peer speaks another protocol (the frame's mark is missing)");
   if (prefix_.attachments > limits_.attachments)
-    throw WireError(fmt::format("a frame with {} attachments, at most {} are allowed", prefix_.attachments, limits_.attachments));
+    throw WireError(
+        fmt::format("a frame with {} attachments, at most {} are allowed", prefix_.attachments, limits_.attachments));
   if (prefix_.head > limits_.head)
     throw WireError(fmt::format("a frame with a head of {} bytes, at most {} are allowed", prefix_.head, limits_.head));
-  const size_t table = prefix_.attachments * sizeof(AttachmentPlace);
-  frame_.buffer.resize(table + prefix_.head);
-  expect(frame_.buffer.data(), frame_.buffer.size());
-  stage_ = Stage::kHead;
-}
-
-void FrameReader::begin_bodies() {
-  const size_t table = prefix_.attachments * sizeof(AttachmentPlace);
   frame_.kind = prefix_.kind;
   frame_.id = prefix_.id;
-  frame_.head = std::span<const std::byte>(frame_.buffer).subspan(table);
-  places_.resize(prefix_.attachments);
-  if (table) std::memcpy(places_.data(), frame_.buffer.data(), table);
+  frame_.places.resize(prefix_.attachments);
+  expect(reinterpret_cast<std::byte*>(frame_.places.data()), frame_.places.size() * sizeof(AttachmentPlace));
+  stage_ = Stage::kTable;
+}
+
+void FrameReader::begin_head() {
   uint64_t total = prefix_.head;
-  for (const AttachmentPlace& place : places_) {
+  for (const AttachmentPlace& place : frame_.places) {
     if (place.bytes > limits_.total - std::min(total, limits_.total))
       throw WireError(fmt::format("a frame above the limit of {} bytes", limits_.total));
     total += place.bytes;
   }
   frame_.attachments.resize(prefix_.attachments);
-  stage_ = Stage::kBody;
+  try {
+    frame_.head.resize(prefix_.head);
+  } catch (const std::bad_alloc&) {
+    frame_.out_of_memory = true;
+  }
+  expect(frame_.head.empty() ? nullptr : frame_.head.data(), prefix_.head);
+  stage_ = Stage::kHead;
   body_ = 0;
 }
 
 // Prepares for the next body in the stream. False: all attachments are there.
 bool FrameReader::next_body() {
-  for (; body_ < places_.size(); ++body_) {
-    const AttachmentPlace& place = places_[body_];
+  for (; body_ < frame_.places.size(); ++body_) {
+    const AttachmentPlace& place = frame_.places[body_];
     ReceivedAttachment& attachment = frame_.attachments[body_];
     attachment.bytes = place.bytes;
-    if (place.where != AttachmentPlace::kInStream) {
+    if ((place.where & AttachmentPlace::kPlaceMask) != AttachmentPlace::kInStream) {
       if (arrive_) attachment.block = arrive_(place);
       if (!attachment.block) throw WireError("a frame names shared memory that holds nothing for it");
       continue;
@@ -97,12 +100,13 @@ bool FrameReader::parse(Frame& out) {
   for (;;) {
     consume();
     if (filled_ < wanted_) return false;
-    if (stage_ == Stage::kPrefix) {
+    if (stage_ == Stage::kPrefix)
+      begin_table();
+    else if (stage_ == Stage::kTable)
       begin_head();
-      continue;
-    }
-    if (stage_ == Stage::kHead) begin_bodies();
-    if (next_body()) continue;
+    else
+      stage_ = Stage::kBody;
+    if (stage_ != Stage::kBody || next_body()) continue;
     out = std::move(frame_);
     frame_ = Frame();
     stage_ = Stage::kPrefix;
@@ -111,7 +115,7 @@ bool FrameReader::parse(Frame& out) {
   }
 }
 
-FrameReader::Got FrameReader::next(int fd, Frame& out) {
+FrameReader::Got FrameReader::next(int fd, Frame& out, bool wait) {
   if (!scratch_) scratch_.reset(new std::byte[kScratch]);
   while (!parse(out)) {
     // Here the scratch buffer is empty: what was in it has been moved.
@@ -129,7 +133,7 @@ FrameReader::Got FrameReader::next(int fd, Frame& out) {
       message.msg_control = control;
       message.msg_controllen = sizeof control;
     }
-    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Got::kNothing;
     if (got <= 0) return Got::kClosed;
@@ -153,7 +157,8 @@ void FrameReader::store_descriptors(const msghdr& message) {
       descriptors_.emplace_back(fd);
     }
   }
-  if (message.msg_flags & MSG_CTRUNC) throw WireError("a descriptor was lost in transit (is the descriptor limit reached?)");
+  if (message.msg_flags & MSG_CTRUNC)
+    throw WireError("a descriptor was lost in transit (is the descriptor limit reached?)");
 }
 
 UniqueFd FrameReader::take_descriptor() {
@@ -225,7 +230,8 @@ bool FrameSender::advance(int fd, OutgoingFrame& frame, size_t& budget, bool& cl
   }
 }
 
-FrameSender::Sent FrameSender::send(int fd, OutgoingFrame frame) {
+FrameSender::Sent FrameSender::send(int fd, OutgoingFrame frame,
+                                    const std::function<std::shared_ptr<const void>()>& keep) {
   if (queue_.empty()) {
     size_t budget = size_t{8} << 20;
     bool closed = false;
@@ -233,7 +239,9 @@ FrameSender::Sent FrameSender::send(int fd, OutgoingFrame frame) {
     if (advance(fd, frame, budget, closed)) return Sent::kAll;
     if (closed) return Sent::kClosed;
   }
-  if (!frame.keep) {  // nobody owns it for us: copy
+  if (keep) {
+    frame.keep = keep();
+  } else {
     auto copy = std::make_shared<std::vector<std::vector<std::byte>>>();
     copy->reserve(1 + frame.bodies.size());
     copy->emplace_back(frame.head.begin(), frame.head.end());

@@ -42,6 +42,9 @@ struct AttachmentPlace {
   static constexpr uint32_t kInStream = 0;
   static constexpr uint32_t kSendersSlab = 1;
   static constexpr uint32_t kReceiversSlab = 2;
+  static constexpr uint32_t kPlaceMask = 0xff;
+  static constexpr uint32_t kIsArray = 0x100;  // for the statistics
+  static constexpr uint32_t kCopied = 0x200;
   uint64_t bytes = 0;
   uint64_t offset = 0;
   uint32_t slab = 0;
@@ -64,10 +67,10 @@ static_assert(sizeof(FramePrefix) == 32);
 struct Frame {
   uint8_t kind = 0;
   uint64_t id = 0;
-  std::span<const std::byte> head;  // into `buffer`
+  std::vector<std::byte> head;
+  std::vector<AttachmentPlace> places;
   std::vector<ReceivedAttachment> attachments;
-  bool out_of_memory = false;  // some attachment could not be stored; its block is empty
-  std::vector<std::byte> buffer;
+  bool out_of_memory = false;  // the head or an attachment could not be stored and is empty
 
   Reader reader() { return Reader(head, attachments); }
 };
@@ -83,8 +86,9 @@ class FrameReader {
   FrameReader& operator=(const FrameReader&) = delete;
   void set_limits(FrameLimits limits) { limits_ = limits; }
 
-  // The next frame. Reads from `fd` when none is buffered: waits on a blocking descriptor, else gives kNothing.
-  Got next(int fd, Frame& out);
+  // The next frame. Reads from `fd` when none is buffered whole. Without `wait`, or on a non-blocking descriptor,
+  // kNothing says that there is none yet.
+  Got next(int fd, Frame& out, bool wait = true);
   // A frame that is buffered whole; reads nothing.
   bool next_buffered(Frame& out) { return parse(out); }
   // Descriptors that came along, oldest first.
@@ -94,12 +98,12 @@ class FrameReader {
   uint64_t bytes_received() const { return received_; }
 
  private:
-  enum class Stage { kPrefix, kHead, kBody };
+  enum class Stage { kPrefix, kTable, kHead, kBody };
   bool parse(Frame& out);
   void consume();
   void expect(std::byte* target, size_t bytes);
+  void begin_table();
   void begin_head();
-  void begin_bodies();
   bool next_body();
   void store_descriptors(const ::msghdr& message);
 
@@ -113,14 +117,13 @@ class FrameReader {
   size_t wanted_ = 0, filled_ = 0;
   Stage stage_ = Stage::kPrefix;
   FramePrefix prefix_;
-  std::vector<AttachmentPlace> places_;
   size_t body_ = 0;
   Frame frame_;
   std::deque<UniqueFd> descriptors_;
   uint64_t received_ = 0;
 };
 
-// One frame on its way out. `keep` owns what the pieces point at; without it they must be sent at once or copied.
+// One frame on its way out. The pieces point at memory of the caller.
 struct OutgoingFrame {
   FramePrefix prefix;
   std::vector<AttachmentPlace> places;
@@ -136,8 +139,9 @@ struct OutgoingFrame {
 class FrameSender {
  public:
   enum class Sent { kAll, kPending, kClosed };
-  // Sends the frame, or queues what the socket does not take. A frame is kept (or copied) until it has gone.
-  Sent send(int fd, OutgoingFrame frame);
+  // Sends the frame, or queues what the socket does not take; then `keep` is asked once for the owner of what the
+  // frame points at, who lives until it has gone. Without `keep` the pieces are copied.
+  Sent send(int fd, OutgoingFrame frame, const std::function<std::shared_ptr<const void>()>& keep = nullptr);
   // Continues with what is queued, at most `budget` bytes.
   Sent flush(int fd, size_t budget = size_t{8} << 20);
   bool pending() const { return !queue_.empty(); }

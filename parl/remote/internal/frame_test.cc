@@ -32,7 +32,9 @@ struct Sockets {
 struct Content {
   Content(size_t head_bytes, std::vector<size_t> body_bytes, unsigned seed = 1) {
     std::mt19937 random(seed);
-    const auto fill = [&](std::vector<std::byte>& v) { for (auto& x : v) x = static_cast<std::byte>(random()); };
+    const auto fill = [&](std::vector<std::byte>& v) {
+      for (auto& x : v) x = static_cast<std::byte>(random());
+    };
     head.resize(head_bytes);
     fill(head);
     for (size_t n : body_bytes) fill(bodies.emplace_back(n));
@@ -272,7 +274,8 @@ TEST(Frame, WithoutMemoryTheFrameIsSkippedAndTheNextOneArrives) {
 TEST(Frame, DescriptorsComeAlong) {
   Sockets s;
   FrameSender sender;
-  OutgoingFrame frame = Content(10, {}).frame(9, 1);
+  const Content content(10, {});
+  OutgoingFrame frame = content.frame(9, 1);
   frame.descriptor.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(sender.send(s.a.get(), std::move(frame)), Sent::kAll);
   FrameReader reader({}, nullptr, true);

@@ -6,15 +6,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "parl/remote/internal/unique_fd.h"
 
 namespace parl::internal {
 
 LogPump::LogPump(std::string prefix, std::string file, std::function<void(const std::string&)> sink)
-    : prefix_(std::move(prefix)), file_(std::move(file)), sink_(std::move(sink)) {
+    : sink_(std::move(sink)) {
+  rename(std::move(prefix), std::move(file));
+}
+
+void LogPump::rename(std::string prefix, std::string file) {
   struct stat info {};
-  if (!file_.empty() && ::stat(file_.c_str(), &info) == 0) file_bytes_ = static_cast<size_t>(info.st_size);
+  const bool is_there = !file.empty() && ::stat(file.c_str(), &info) == 0;
+  std::lock_guard lock(mutex_);
+  prefix_ = std::move(prefix);
+  file_ = std::move(file);
+  file_bytes_ = is_there ? static_cast<size_t>(info.st_size) : 0;
 }
 
 void LogPump::feed(std::string_view bytes) {
@@ -59,12 +69,14 @@ void LogPump::finish() {
 
 void LogPump::line(std::string_view text) {
   if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+  std::string whole;
   {
     std::lock_guard lock(mutex_);
     kept_.emplace_back(text);
     if (kept_.size() > kKeptLines) kept_.pop_front();
+    whole = prefix_ + std::string(text);
   }
-  if (sink_) sink_(prefix_ + std::string(text));
+  if (sink_) sink_(whole);
 }
 
 std::string LogPump::last_lines() const {
@@ -76,10 +88,15 @@ std::string LogPump::last_lines() const {
 
 // Opened for each piece: a thousand idle logs then cost no descriptors.
 void LogPump::append_to_file(std::string_view bytes) {
+  std::lock_guard lock(mutex_);
   if (file_.empty()) return;
   if (file_bytes_ > 0 && file_bytes_ + bytes.size() > kMaxFile) {
     if (std::rename(file_.c_str(), (file_ + ".1").c_str()) != 0) return;
     file_bytes_ = 0;
+  }
+  if (file_bytes_ == 0) {  // the first words: the directory may not be there yet
+    std::error_code ignored;
+    std::filesystem::create_directories(std::filesystem::path(file_).parent_path(), ignored);
   }
   UniqueFd fd(::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (fd && ::write(fd.get(), bytes.data(), bytes.size()) > 0) file_bytes_ += bytes.size();

@@ -1,8 +1,8 @@
-// What a worker prints, cut into lines: each goes to the learner's log with the worker's prefix and into the worker's own
-// log file, and the last few stay in memory for the error message of a worker that died.
-// Lines longer than kMaxLine are cut in pieces. The file (if a directory is given) is rotated: at kMaxFile bytes it
-// becomes <name>.1, replacing the older one. A disk that is full loses the file's text, never the worker.
-// Thread rule: one thread feeds (the I/O thread); last_lines() may be called from any.
+// What a worker prints, cut into lines: each goes to the learner's log with the worker's prefix and into the worker's
+// own log file, and the last few stay in memory for the error message of a worker that died. Lines longer than kMaxLine
+// are cut in pieces. The file (if a directory is given) is rotated: at kMaxFile bytes it becomes <name>.1, replacing
+// the older one. A disk that is full loses the file's text, never the worker. Thread rule: one thread feeds (the I/O
+// thread); rename() and last_lines() may be called from any.
 #pragma once
 
 #include <deque>
@@ -28,7 +28,8 @@ class LogPump {
   // Delivers an unfinished last line.
   void finish();
 
-  void set_prefix(std::string prefix) { prefix_ = std::move(prefix); }
+  // Under another name, into another file, from the next bytes on.
+  void rename(std::string prefix, std::string file);
   // The last lines, each with its newline; empty when nothing was printed.
   std::string last_lines() const;
 
@@ -36,12 +37,11 @@ class LogPump {
   void line(std::string_view text);
   void append_to_file(std::string_view bytes);
 
-  std::string prefix_;
-  const std::string file_;
   const std::function<void(const std::string&)> sink_;
   std::string partial_;
+  mutable std::mutex mutex_;  // of all below
+  std::string prefix_, file_;
   size_t file_bytes_ = 0;
-  mutable std::mutex mutex_;
   std::deque<std::string> kept_;
 };
 

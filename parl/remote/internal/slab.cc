@@ -67,8 +67,9 @@ std::shared_ptr<Slab> Slab::open(UniqueFd fd) {
   PARL_CHECK(slab->map(fd.get(), total), "cannot map {} bytes of shared memory: {}", total, std::strerror(errno));
   SlabHeader header{};
   std::memcpy(&header, slab->base_, sizeof header);
-  PARL_CHECK(header.magic == kMagic && header.pages <= kMaxPages && data_offset(header.pages) + header.pages * kPage == total,
-             "shared memory of {} bytes is no slab", total);
+  PARL_CHECK(
+      header.magic == kMagic && header.pages <= kMaxPages && data_offset(header.pages) + header.pages * kPage == total,
+      "shared memory of {} bytes is no slab", total);
   slab->id_ = header.id;
   slab->pages_ = header.pages;
   slab->data_ = slab->base_ + data_offset(header.pages);

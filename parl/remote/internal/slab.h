@@ -4,14 +4,14 @@
 // pages are reserved and touched when it is made, and it is sealed against shrinking, so "full" is a failed request and
 // never SIGBUS. A SlabPool belongs to the side that allocates: it cuts blocks of whole pages out of its slabs and makes
 // another slab when they are used up, until `limit` bytes. Each block has one owner at a time, in either process; who
-// owns it last marks it free in the slab itself (one atomic byte per block, no message and no system call), and the pool
-// collects the marks at its next request.
+// owns it last marks it free in the slab itself (one atomic byte per block, no message and no system call), and the
+// pool collects the marks at its next request.
 //
 //   maker: allocate -> [held] -> send: depart() -> [travelling] -> receiver: arrive() -> [held] -> release() -> [free]
 //
 // arrive() refuses everything but the start of a travelling block, so no peer can make us read outside a slab or own
-// a block twice. When a peer dies its blocks stay readable until their last reader lets go; then the memory is unmapped.
-// Thread rule: any thread. allocate() blocks while a new slab is reserved (about 0.3 ms per MiB).
+// a block twice. When a peer dies its blocks stay readable until their last reader lets go; then the memory is
+// unmapped. Thread rule: any thread. allocate() blocks while a new slab is reserved (about 0.3 ms per MiB).
 #pragma once
 
 #include <atomic>

@@ -96,13 +96,15 @@ std::string program_name() {
 std::string resource_message(const std::string& what, int error) {
   if (error != EMFILE && error != ENFILE) {
     if (error == EAGAIN || error == ENOMEM)
-      return fmt::format("{}: {} (the limit of processes or memory is reached; see `ulimit -u` and free memory)", what, ::strerror(error));
+      return fmt::format("{}: {} (the limit of processes or memory is reached; see `ulimit -u` and free memory)", what,
+                         ::strerror(error));
     return fmt::format("{}: {}", what, ::strerror(error));
   }
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   return fmt::format(
-      "{}: the limit of {} open descriptors is reached (hard limit {}); each worker needs {}. Raise it with `ulimit -n`, "
+      "{}: the limit of {} open descriptors is reached (hard limit {}); each worker needs {}. Raise it with `ulimit "
+      "-n`, "
       "or use fewer workers",
       what, limit.rlim_cur, limit.rlim_max, kDescriptorsPerWorker);
 }

@@ -18,7 +18,7 @@
 
 namespace parl::internal {
 
-inline constexpr int kWorkerSocket = 3;            // where a worker finds its connection
+inline constexpr int kWorkerSocket = 3;  // where a worker finds its connection
 inline constexpr int kDescriptorsPerWorker = 3;
 
 struct SpawnOptions {

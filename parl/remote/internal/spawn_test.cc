@@ -75,8 +75,10 @@ TEST(Spawn, TheChildSeesItsEnvironmentAndNoStrayDescriptors) {
   ::setenv("PARL_SPAWN_TEST", "old", 1);
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const UniqueFd stray(::fcntl(null.get(), F_DUPFD, 200));  // inheritable, as careless code leaves them
-  auto options = shell(fmt::format("echo $PARL_SPAWN_TEST $CUDA_VISIBLE_DEVICES; for i in 0 1 2 3 {}; do "
-                                   "[ -e /proc/$$/fd/$i ] && echo $i; done; echo err >&2", stray.get()));
+  auto options =
+      shell(fmt::format("echo $PARL_SPAWN_TEST $CUDA_VISIBLE_DEVICES; for i in 0 1 2 3 {}; do "
+                        "[ -e /proc/$$/fd/$i ] && echo $i; done; echo err >&2",
+                        stray.get()));
   options.environment = {{"PARL_SPAWN_TEST", "new"}, {"CUDA_VISIBLE_DEVICES", "2,3"}};
   const ChildProcess child = spawn_self(options);
   EXPECT_EQ(output_of(child), "new 2,3\n0\n1\n2\n3\nerr\n");

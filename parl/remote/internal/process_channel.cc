@@ -1,0 +1,305 @@
+#include "parl/remote/internal/process_channel.h"
+
+#include "parl/core/check.h"
+#include "parl/wire/wire.h"
+
+namespace parl::internal {
+namespace {
+
+// What a frame that waits for its socket points at.
+struct Parcel {
+  Writer writer;
+  CallRef call;
+  ~Parcel() {
+    if (call) call->drop_arguments();
+  }
+};
+
+bool is(const Frame& frame, FrameKind kind) { return frame.kind == static_cast<uint8_t>(kind); }
+
+}  // namespace
+
+ProcessChannel::ProcessChannel(const CreateRequest& request, std::shared_ptr<ManagerShared> shared,
+                               std::shared_ptr<ProcessLink> link)
+    : ObjectChannel(request, shared, link->pid()),
+      link_(std::move(link)),
+      max_calls_(shared->options.max_calls),
+      max_bytes_(shared->options.max_bytes) {}
+
+void ProcessChannel::build(const CreateRequest& request) {
+  CreateHead head{info().name, fingerprint(info()), request.constructor->constructor().signature, placement(),
+                  shared()->options.slab_bytes};
+  try {
+    wire::save(writer_, head);
+    request.constructor->encode(writer_);
+  } catch (...) {
+    link_->terminate();
+    rethrow_as_coding("the constructor's arguments");
+  }
+  link_->send(FrameKind::kCreate, 0, writer_, false);
+  writer_.clear();
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, request.deadline, [&] { return state_ != State::kBuilding; })) {
+    state_ = State::kGone;
+    lock.unlock();
+    link_->terminate();
+    throw_remote(RemoteErrorKind::kTimeout,
+                 fmt::format("the constructor of {} did not return in time; its process {} is ended", label(), pid()));
+  }
+  if (state_ == State::kAlive) return;
+  if (build_failure_) {
+    RemoteFailure failure = *build_failure_;
+    failure.class_name = info().name;
+    failure.object = label();
+    failure.host = host();
+    failure.pid = pid();
+    throw RemoteError(std::move(failure));
+  }
+  throw_remote(RemoteErrorKind::kLost, why_lost_);
+}
+
+RemoteFailure ProcessChannel::refusal() const {
+  return state_ == State::kLost ? make_failure(RemoteErrorKind::kLost, why_lost_)
+                                : make_failure(RemoteErrorKind::kClosed, "the object was closed");
+}
+
+// Waits for room in the mailbox. False: none by `deadline`. A closed channel lets everybody through, to fail there.
+bool ProcessChannel::admit(const Call& call, TimePoint deadline, std::unique_lock<std::mutex>& lock) {
+  const auto has_room = [&] {
+    if (state_ != State::kAlive) return true;
+    return admitted_ < max_calls_ && (admitted_ == 0 || admitted_bytes_ + call.argument_bytes() <= max_bytes_);
+  };
+  if (!has_room()) {
+    if (deadline == kNoWait) return false;
+    ++waiting_;
+    const bool there_is =
+        deadline == kForever ? (changed_.wait(lock, has_room), true) : changed_.wait_until(lock, deadline, has_room);
+    --waiting_;
+    if (!there_is) return false;
+  }
+  ++admitted_;
+  admitted_bytes_ += call.argument_bytes();
+  return true;
+}
+
+bool ProcessChannel::submit(CallRef call, TimePoint deadline) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!admit(*call, deadline, lock)) return false;
+  }
+  ++stats().calls;
+  encode_and_send(std::move(call));
+  return true;
+}
+
+void ProcessChannel::encode_and_send(CallRef call) {
+  std::lock_guard order(order_mutex_);
+  RemoteFailure failure;
+  bool is_encoded = false;
+  writer_.clear();
+  try {
+    try {
+      writer_.number<uint32_t>(call->method_index());
+      if (!call->given_up()) call->encode(writer_);
+      is_encoded = true;
+    } catch (...) {
+      rethrow_as_coding("the arguments");
+    }
+  } catch (...) {
+    failure = describe_current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (is_encoded && state_ != State::kAlive) {
+      failure = refusal();
+      is_encoded = false;
+    }
+    if (is_encoded && call->given_up()) is_encoded = false;
+    if (is_encoded) {
+      call->id = ++last_id_;
+      pending_.push_back(call);
+    } else {
+      --admitted_;
+      admitted_bytes_ -= call->argument_bytes();
+      if (waiting_) changed_.notify_all();
+    }
+  }
+  if (!is_encoded) {
+    call->fail(std::move(failure));
+    return;
+  }
+  bool is_kept = false;
+  try {
+    link_->send(FrameKind::kCall, call->id, writer_, true, [&] {
+      is_kept = true;
+      auto parcel = std::make_shared<Parcel>();
+      parcel->writer = std::move(writer_);
+      parcel->call = call;
+      return parcel;
+    });
+  } catch (...) {
+    link_->kill();  // out of memory in the middle of a frame; every pending call fails with `lost`
+  }
+  writer_.clear();
+  if (!is_kept) call->drop_arguments();
+  if (call->given_up()) link_->send(FrameKind::kGiveUp, call->id);
+}
+
+void ProcessChannel::given_up(Call& call) noexcept {
+  try {
+    uint64_t id;
+    {
+      std::lock_guard lock(mutex_);
+      id = call.id;
+      if (id == 0 || state_ == State::kGone || state_ == State::kLost) return;
+    }
+    link_->send(FrameKind::kGiveUp, id);
+  } catch (...) {  // advice only
+  }
+}
+
+void ProcessChannel::goodbye() noexcept {
+  try {
+    std::lock_guard order(order_mutex_);
+    {
+      std::lock_guard lock(mutex_);
+      if (state_ != State::kAlive) return;
+      state_ = State::kLeaving;
+      changed_.notify_all();
+    }
+    link_->send(FrameKind::kGoodbye);
+  } catch (...) {
+    link_->kill();
+  }
+}
+
+void ProcessChannel::stop() noexcept {
+  try {
+    bool was_gone;
+    {
+      std::lock_guard lock(mutex_);
+      was_gone = state_ == State::kGone || state_ == State::kLost;
+      if (state_ == State::kBuilding)
+        build_failure_ =
+            std::make_unique<RemoteFailure>(make_failure(RemoteErrorKind::kClosed, "the manager was closed"));
+      if (!was_gone) state_ = State::kLeaving;
+      changed_.notify_all();
+    }
+    if (was_gone) return;
+    link_->send(FrameKind::kStop);
+    fail_all(RemoteErrorKind::kClosed, "the manager was closed");
+  } catch (...) {
+    link_->kill();
+  }
+}
+
+bool ProcessChannel::wait_gone(TimePoint deadline) { return link_->wait_ended(deadline); }
+
+bool ProcessChannel::lost() const {
+  std::lock_guard lock(mutex_);
+  return state_ == State::kLost;
+}
+
+void ProcessChannel::fail_all(RemoteErrorKind kind, const std::string& message) {
+  std::deque<CallRef> calls;
+  {
+    std::lock_guard lock(mutex_);
+    calls.swap(pending_);
+    admitted_ -= calls.size();
+    for (const CallRef& call : calls) admitted_bytes_ -= call->argument_bytes();
+    changed_.notify_all();
+  }
+  for (const CallRef& call : calls) {
+    call->give_up();
+    call->fail(make_failure(kind, message));
+  }
+}
+
+void ProcessChannel::count_arrays(const std::vector<AttachmentPlace>& places) {
+  for (const AttachmentPlace& place : places)
+    if (place.where & AttachmentPlace::kIsArray)
+      ++(place.where & AttachmentPlace::kCopied ? stats().arrays_copied : stats().arrays_in_place);
+}
+
+// Empty: the manager has stopped, and nobody waits.
+CallRef ProcessChannel::take_front(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  if (pending_.empty() && state_ != State::kAlive) return {};
+  PARL_CHECK(!pending_.empty() && pending_.front()->id == id, "the worker answers call {}, which is not the next one",
+             id);
+  CallRef call = std::move(pending_.front());
+  pending_.pop_front();
+  --admitted_;
+  admitted_bytes_ -= call->argument_bytes();
+  if (waiting_) changed_.notify_all();
+  return call;
+}
+
+void ProcessChannel::on_result(Frame frame) {
+  CallRef call = take_front(frame.id);
+  if (!call) return;
+  count_arrays(frame.places);
+  if (frame.out_of_memory) {
+    call->fail(make_failure(RemoteErrorKind::kSerialize, "no memory for the result"));
+    return;
+  }
+  call->complete({std::move(frame.head), std::move(frame.attachments)});
+}
+
+void ProcessChannel::on_failure(Frame frame) {
+  Reader reader = frame.reader();
+  auto failure = wire::load<RemoteFailure>(reader);
+  if (frame.id != 0) {
+    if (CallRef call = take_front(frame.id)) call->fail(std::move(failure));
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (state_ != State::kBuilding) return;
+    build_failure_ = std::make_unique<RemoteFailure>(std::move(failure));
+    state_ = State::kGone;
+    changed_.notify_all();
+  }
+  end_slot();
+  link_->expect_end();
+  link_->drop_listener();
+}
+
+void ProcessChannel::on_frame(Frame frame) {
+  if (is(frame, FrameKind::kResult)) return on_result(std::move(frame));
+  if (is(frame, FrameKind::kFailure)) return on_failure(std::move(frame));
+  if (is(frame, FrameKind::kCreated)) {
+    std::lock_guard lock(mutex_);
+    if (state_ == State::kBuilding) state_ = State::kAlive;
+    changed_.notify_all();
+    return;
+  }
+  PARL_CHECK(is(frame, FrameKind::kGone), "the worker sent a frame of unknown kind {}", frame.kind);
+  {
+    std::lock_guard lock(mutex_);
+    state_ = State::kGone;
+    changed_.notify_all();
+  }
+  fail_all(RemoteErrorKind::kClosed, "the object was closed");
+  end_slot();
+  link_->expect_end();
+  link_->drop_listener();
+}
+
+void ProcessChannel::on_end() {
+  std::string why = fmt::format("the process of {} (pid {}) {}", label(), pid(), link_->end_text());
+  const std::string lines = link_->last_lines();
+  if (!lines.empty()) why += "; its last lines:\n" + lines;
+  bool was_stopped;
+  {
+    std::lock_guard lock(mutex_);
+    was_stopped = state_ == State::kGone || (state_ == State::kLeaving && pending_.empty());
+    why_lost_ = why;
+    state_ = was_stopped ? State::kGone : State::kLost;
+    changed_.notify_all();
+  }
+  fail_all(RemoteErrorKind::kLost, why);
+  end_slot();
+}
+
+}  // namespace parl::internal

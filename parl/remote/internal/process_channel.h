@@ -1,0 +1,68 @@
+// An object in a worker process, as its handles see it.
+//
+// Calls are encoded and sent by the calling thread, in order; results come in the same order and are completed
+// undecoded on the I/O thread. The bound of the mailbox counts calls that were sent and not answered. The link keeps
+// the channel alive until the object is gone: its slot is free then, not when the last handle goes. Thread rule: any
+// thread.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "parl/remote/internal/engine.h"
+#include "parl/remote/internal/process_link.h"
+
+namespace parl::internal {
+
+class ProcessChannel final : public ObjectChannel, public ProcessLink::Listener {
+ public:
+  ProcessChannel(const CreateRequest& request, std::shared_ptr<ManagerShared> shared,
+                 std::shared_ptr<ProcessLink> link);
+
+  // Sends the constructor call and waits for its outcome. Throws RemoteError `threw`, `refused`, `serialize`, `lost`;
+  // `timeout` at the deadline: the worker is ended then.
+  void build(const CreateRequest& request);
+
+  bool submit(CallRef call, TimePoint deadline) override;
+  void given_up(Call& call) noexcept override;
+  void goodbye() noexcept override;
+  bool wait_gone(TimePoint deadline) override;
+  bool lost() const override;
+
+  // The manager ends: pending calls fail with `closed`, the worker skips what has not begun and goes.
+  void stop() noexcept;
+
+  void on_frame(Frame frame) override;
+  void on_end() override;
+
+ private:
+  enum class State { kBuilding, kAlive, kLeaving, kGone, kLost };  // kLeaving: no more calls
+  bool admit(const Call& call, TimePoint deadline, std::unique_lock<std::mutex>& lock);
+  void encode_and_send(CallRef call);
+  CallRef take_front(uint64_t id);
+  void on_result(Frame frame);
+  void on_failure(Frame frame);
+  void count_arrays(const std::vector<AttachmentPlace>& places);
+  void fail_all(RemoteErrorKind kind, const std::string& message);
+  RemoteFailure refusal() const;
+
+  const std::shared_ptr<ProcessLink> link_;
+  const size_t max_calls_, max_bytes_;
+
+  std::mutex order_mutex_;  // encoding and sending, in the order of acceptance; before mutex_
+  Writer writer_;           // under order_mutex_
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::kBuilding;
+  std::deque<CallRef> pending_;
+  size_t admitted_ = 0, admitted_bytes_ = 0;
+  int waiting_ = 0;
+  uint64_t last_id_ = 0;
+  std::string why_lost_;
+  std::unique_ptr<RemoteFailure> build_failure_;
+};
+
+}  // namespace parl::internal

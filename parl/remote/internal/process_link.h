@@ -1,0 +1,108 @@
+// The manager's end of one worker process: its socket, its output, its life.
+//
+// Frames are sent by the calling thread, as far as the socket takes them; the rest, and everything that arrives, is the
+// I/O loop's. The worker's end is taken from its pidfd: what it had still sent and printed is read first, then the
+// listener hears on_end(), once. A worker that closes its socket and lives on is killed after half a second.
+// A link keeps itself alive until its process has been collected; it must not outlive its loop before that.
+// Thread rule: any thread. Listener methods run on the loop's thread and must not block.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "parl/remote/internal/frame.h"
+#include "parl/remote/internal/io_loop.h"
+#include "parl/remote/internal/log_pump.h"
+#include "parl/remote/internal/process_protocol.h"
+#include "parl/remote/internal/slab_port.h"
+#include "parl/remote/internal/spawn.h"
+
+namespace parl::internal {
+
+class ProcessLink : public std::enable_shared_from_this<ProcessLink> {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Keep = std::function<std::shared_ptr<const void>()>;
+
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void on_frame(Frame frame) = 0;
+    virtual void on_end() = 0;
+  };
+
+  struct Settings {
+    SpawnOptions spawn;
+    std::string name;      // for the log's prefix
+    std::string log_file;  // empty: none
+    size_t slab_bytes = 0;
+    std::function<void(ProcessLink&)> on_collected;  // last of all, on the loop's thread
+  };
+
+  // Throws parl::Error when the process cannot be started.
+  static std::shared_ptr<ProcessLink> start(IoLoop& loop, Settings settings);
+  ~ProcessLink();
+
+  enum class Hello { kArrived, kEnded, kTimeout };
+  Hello wait_hello(Time deadline);
+
+  // From now on frames go to `listener`, who is kept until the end, or drop_listener().
+  void attach(std::shared_ptr<Listener> listener, const std::string& name, std::string log_file);
+  void drop_listener();
+
+  // Sends what `writer` holds. `may_take`: arrays that lie in shared memory are moved out of it. When the socket does
+  // not take everything at once, `keep` gives the owner of what the writer holds (it may move it; addresses must stay).
+  void send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take, const Keep& keep = nullptr);
+  void send(FrameKind kind, uint64_t id = 0) { send(kind, id, Writer(), false); }
+
+  // SIGTERM now, SIGKILL after five seconds.
+  void terminate();
+  void kill();
+  // It said that it ends: SIGKILL if it has not after five seconds.
+  void expect_end();
+  bool ended() const;
+  bool wait_ended(Time deadline);
+
+  int64_t pid() const { return child_.pid; }
+  // After the end: "was killed by signal 9 (Killed)", with what was wrong on the wire, if anything.
+  std::string end_text() const;
+  std::string last_lines() const { return log_.last_lines(); }
+  SlabPort& slabs() { return slabs_; }
+
+ private:
+  ProcessLink(IoLoop& loop, Settings settings);
+  void watch();
+  void on_socket(uint32_t events);
+  void on_output();
+  void on_pidfd();
+  void read_frames(bool all);
+  void handle(Frame frame);
+  void on_garbage(const std::string& what);
+  void finish(const ExitStatus& status);
+  void kill_at(Time when);  // with mutex_ held
+
+  IoLoop& loop_;
+  const std::function<void(ProcessLink&)> on_collected_;
+  ChildProcess child_;
+  LogPump log_;
+  SlabPort slabs_;
+  FrameReader reader_;  // the loop's
+  uint64_t socket_watch_ = 0, output_watch_ = 0, pidfd_watch_ = 0;
+  bool socket_closed_ = false;  // the loop's
+
+  std::mutex send_mutex_;
+  FrameSender sender_;
+  bool send_closed_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hello_ = false, ended_ = false, terminating_ = false;
+  std::string end_text_, garbage_;
+  uint64_t kill_timer_ = 0;
+  std::shared_ptr<Listener> listener_;
+};
+
+}  // namespace parl::internal
