@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "parl/agent/tensor.h"
+#include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 
 namespace parl {

@@ -22,9 +22,11 @@ AlgorithmEntry impala_entry() {
   entry.name = "impala";
   entry.summary = "IMPALA: V-trace actor-critic on remote actors; with --clip and --epochs it is APPO";
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& config) {
-    return make_impala_learner(factory, spec, config.impala, config.device);
+    ImpalaConfig impala = config.impala;
+    if (impala.shuffle_seed == 0) impala.shuffle_seed = config.seed;
+    return std::make_unique<Impala>(factory(spec), impala, factory, spec, config.device);
   };
-  entry.make_actor = [](std::shared_ptr<Model> model) { return make_impala_actor(std::move(model)); };
+  entry.make_actor = [](std::shared_ptr<Model> model) { return std::make_unique<Impala>(std::move(model)); };
   return entry;
 }
 

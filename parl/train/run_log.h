@@ -47,7 +47,6 @@ class RunLog {
 
   void write_row(const RunCounters& counters);
   void show(const RunCounters& counters);  // the status line, when it is due
-  void flush();
   void finish();
 
  private:

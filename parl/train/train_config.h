@@ -75,6 +75,6 @@ PARL_CONFIG(TrainConfig,
             (eval_steps, "agent steps between evaluations; 0: none"),
             (eval_episodes, "episodes per evaluation"),
             (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"),
-            (impala, "settings of the algorithm"));
+            (impala, ""));
 
 }  // namespace parl

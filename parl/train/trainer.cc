@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "parl/agent/nonfinite.h"
 #include "parl/core/check.h"
 #include "parl/core/clock.h"
 #include "parl/core/config.h"
@@ -208,7 +209,8 @@ void Trainer::dump_batch(const Batch& batch, const NonFiniteError& error) const 
   log().critical("{}: stopping at {} agent steps, update {}; the batch and weights go to '{}'", error.what(), progress_.steps,
                  progress_.updates, path);
   try {
-    save_batch_dump(path, batch, algorithm_->get_weights(), error.what());
+    save_batch_dump(path, error.batch().reward.defined() ? error.batch() : batch,
+                    error.weights().entries.empty() ? algorithm_->get_weights() : error.weights(), error.what());
   } catch (const std::exception& failed) {
     log().error("the dump could not be written: {}", failed.what());
   }
@@ -255,7 +257,6 @@ void Trainer::checkpoint_now() {
   c.deterministic = config_.deterministic;
   c.config = config_to_json(config_);
   if (config_.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
-  log_->flush();
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
   prune_checkpoints(run_dir_.path(), config_.keep_checkpoints);

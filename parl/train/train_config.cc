@@ -1,0 +1,37 @@
+#include "parl/train/train_config.h"
+
+#include "parl/core/check.h"
+
+namespace parl {
+
+void TrainConfig::check() const {
+  const auto at_least = [](const char* flag, int64_t value, int64_t low) {
+    PARL_CHECK(value >= low, "--{} must be at least {}, not {}", flag, low, value);
+  };
+  PARL_CHECK(!run.empty(), "a run needs a directory: --run DIR");
+  at_least("steps", steps, 1);
+  at_least("actors", actors, 1);
+  at_least("envs-per-actor", envs_per_actor, 1);
+  at_least("pool-threads", pool_threads, 1);
+  at_least("rollout-length", rollout_length, 1);
+  at_least("batch-rollouts", batch_rollouts, 0);
+  at_least("max-lag", max_lag, 0);
+  at_least("max-replacements", max_replacements, 0);
+  at_least("log-steps", log_steps, 1);
+  at_least("checkpoint-steps", checkpoint_steps, 1);
+  at_least("keep-checkpoints", keep_checkpoints, 1);
+  at_least("eval-steps", eval_steps, 0);
+  at_least("eval-episodes", eval_episodes, 1);
+  at_least("seed", seed, 0);
+  PARL_CHECK(until_seconds >= 0, "--until-seconds must not be negative");
+  PARL_CHECK(!deterministic || rollouts_per_batch() == actors,
+             "--deterministic puts one rollout of every actor into each batch: leave --batch-rollouts at 0 or make it {}", actors);
+  const int64_t unrolls = rollouts_per_batch() * envs_per_actor;
+  PARL_CHECK(impala.minibatches <= unrolls, "--minibatches {} are more than the {} unrolls of a batch (actors x environments)",
+             impala.minibatches, unrolls);
+  PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
+             "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
+  impala.check();
+}
+
+}  // namespace parl
