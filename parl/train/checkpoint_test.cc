@@ -1,0 +1,94 @@
+#include "parl/train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "parl/core/check.h"
+#include "parl/core/files.h"
+#include "parl/train/train_test_util.h"
+
+namespace parl {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TempDir;
+
+Checkpoint make(int64_t steps) {
+  Checkpoint c;
+  c.progress.steps = steps;
+  c.progress.returns = {1.5, -2.5};
+  Array big = Array::empty(DType::kF32, {40'000});  // an attachment of state.bin
+  for (int64_t i = 0; i < big.size(); ++i) big.data<float>()[i] = static_cast<float>(i);
+  c.weights.entries.push_back({"net.weight", Array::from<float>({1, 2, 3})});
+  c.algorithm_state.entries.push_back({"optimizer/m", big});
+  Rollout r;
+  r.version = 7;
+  r.obs = big;
+  c.waiting.push_back(r);
+  c.actors.resize(2);
+  c.actors[1].sampler_positions = {9};
+  c.config = "{}";
+  return c;
+}
+
+TEST(Checkpoint, RoundTripsEverything) {
+  TempDir dir;
+  const std::string path = save_checkpoint(dir.path(), make(1200));
+  const Checkpoint c = load_checkpoint(path);
+  EXPECT_EQ(c.progress.steps, 1200);
+  EXPECT_EQ(c.progress.returns, (std::vector<double>{1.5, -2.5}));
+  EXPECT_EQ(c.weights.entries.at(0).name, "net.weight");
+  EXPECT_TRUE(c.algorithm_state.entries.at(0).array == make(0).algorithm_state.entries.at(0).array);
+  EXPECT_TRUE(c.waiting.at(0).obs == make(0).waiting.at(0).obs);
+  EXPECT_EQ(c.waiting.at(0).version, 7);
+  EXPECT_EQ(c.actors.at(1).sampler_positions.at(0), 9u);
+}
+
+TEST(Checkpoint, NewestIsFoundOldestGoBestStays) {
+  TempDir dir;
+  std::vector<std::string> paths;
+  for (int64_t steps : {100, 20'000, 3'000}) paths.push_back(save_checkpoint(dir.path(), make(steps)));
+  mark_best(dir.path(), paths[0]);
+  EXPECT_EQ(latest_checkpoint(dir.path()), paths[1]);
+  prune_checkpoints(dir.path(), 1);
+  EXPECT_TRUE(fs::exists(paths[1]));
+  EXPECT_FALSE(fs::exists(paths[0]));
+  EXPECT_EQ(load_checkpoint(find_checkpoint(dir.path(), true)).progress.steps, 100);
+  EXPECT_EQ(load_checkpoint(find_checkpoint(dir.path(), false)).progress.steps, 20'000);
+}
+
+TEST(Checkpoint, UnfinishedOnesAreInvisibleAndSwept) {
+  TempDir dir;
+  const std::string whole = save_checkpoint(dir.path(), make(10));
+  const fs::path partial = dir.path() + "/checkpoints/step_000000000099.tmp";
+  fs::create_directories(partial);
+  std::ofstream(partial / "state.bin") << "half";
+  EXPECT_EQ(latest_checkpoint(dir.path()), whole);
+  prune_checkpoints(dir.path(), 3);
+  EXPECT_FALSE(fs::exists(partial));
+}
+
+TEST(Checkpoint, DamageIsAnError) {
+  TempDir dir;
+  const std::string path = save_checkpoint(dir.path(), make(10));
+  const std::string bytes = read_file(path + "/state.bin");
+  for (size_t size : {size_t{0}, size_t{5}, bytes.size() / 2, bytes.size() - 1}) {
+    write_file_atomically(path + "/state.bin", std::string_view(bytes).substr(0, size));
+    EXPECT_THROW(load_checkpoint(path), Error) << size;
+  }
+  EXPECT_THROW(find_checkpoint(dir.path() + "/nothing", false), Error);
+}
+
+TEST(Checkpoint, SavingTheSameStepAgainReplacesIt) {
+  TempDir dir;
+  save_checkpoint(dir.path(), make(10));
+  Checkpoint second = make(10);
+  second.progress.updates = 5;
+  const std::string path = save_checkpoint(dir.path(), second);
+  EXPECT_EQ(load_checkpoint(path).progress.updates, 5);
+}
+
+}  // namespace
+}  // namespace parl

@@ -1,0 +1,78 @@
+// Environments that the tests of the training loop need: a countdown whose every number can be foreseen, and failing ones.
+#pragma once
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "parl/core/check.h"
+#include "parl/train/program.h"
+
+namespace parl::testing {
+
+// obs = {episode number, step in episode}; reward = step; truncates after `limit` steps, terminates when the episode's
+// number is odd. fault: "throw" / "kill" / "nan" happens once at step `at` of the first episode (a marker file says that
+// it has happened).
+class ScriptedEnv : public Env {
+ public:
+  ScriptedEnv(int64_t limit, std::string fault, int64_t at, std::string marker)
+      : limit_(limit), fault_(std::move(fault)), at_(at), marker_(std::move(marker)) {
+    spec_.id = "Scripted-v0";
+    spec_.observation = Box{DType::kF32, {2}, {-1e9}, {1e9}};
+    spec_.action = Discrete{2};
+    spec_.max_episode_steps = limit;
+    spec_.contract = "Scripted-v0";
+  }
+  const EnvSpec& spec() const override { return spec_; }
+  void reset(std::optional<uint64_t>, std::span<std::byte> obs) override {
+    ++episode_;
+    step_ = 0;
+    write(obs);
+  }
+  StepResult step(const Action&, std::span<std::byte> obs) override {
+    ++step_;
+    write(obs);
+    StepResult r;
+    r.reward = static_cast<float>(step_);
+    if (due()) fail(r);
+    if (step_ >= limit_) (episode_ % 2 ? r.terminated : r.truncated) = true;
+    return r;
+  }
+  void scalars(std::vector<std::pair<std::string, double>>& out) const override { out.emplace_back("level", episode_); }
+
+ private:
+  void write(std::span<std::byte> obs) const {
+    const float values[2] = {static_cast<float>(episode_), static_cast<float>(step_)};
+    std::memcpy(obs.data(), values, sizeof(values));
+  }
+  bool due() const { return !fault_.empty() && step_ == at_ && !std::filesystem::exists(marker_); }
+  void fail(StepResult& r) const {
+    std::ofstream(marker_) << "done";
+    if (fault_ == "throw") raise("the simulator broke");
+    if (fault_ == "kill") kill(getpid(), SIGKILL);
+    if (fault_ == "nan") r.reward = std::nanf("");
+  }
+
+  EnvSpec spec_;
+  int64_t limit_;
+  std::string fault_;
+  int64_t at_;
+  std::string marker_;
+  int64_t episode_ = -1, step_ = 0;
+};
+
+inline void register_test_envs(Program& p) {
+  p.envs.add(
+      "Scripted-v0", "numbers that can be foreseen",
+      [](const EnvRequest& r) {
+        const auto text = [&](const char* name) { return r.args.count(name) ? r.args.at(name) : std::string(); };
+        return std::make_unique<ScriptedEnv>(arg_int(r.args, "limit", 5), text("fault"), arg_int(r.args, "at", 3), text("marker"));
+      },
+      {{"limit", "5", "steps per episode"}, {"fault", "", "throw, kill or nan"}, {"at", "3", "step of the fault"}, {"marker", "", "file"}});
+}
+
+}  // namespace parl::testing

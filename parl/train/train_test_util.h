@@ -1,0 +1,55 @@
+// Small runs for tests.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "parl/train/train_config.h"
+
+namespace parl::testing {
+
+// A folder that is removed with the object.
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (std::filesystem::temp_directory_path() / "parl_test_XXXXXX").string();
+    PARL_CHECK(mkdtemp(name.data()) != nullptr, "no temporary folder");
+    path_ = name;
+  }
+  ~TempDir() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// CartPole with a small network: some thousand steps a second under any sanitizer.
+inline TrainConfig small_config(const std::string& run) {
+  TrainConfig c;
+  c.env = "CartPole-v1";
+  c.model = "mlp";
+  c.run = run;
+  c.steps = 2'000;
+  c.actors = 2;
+  c.envs_per_actor = 2;
+  c.rollout_length = 16;
+  c.log_steps = 128;
+  c.checkpoint_steps = 640;
+  c.impala.optimizer = OptimizerKind::kAdam;
+  c.impala.lr = 1e-3;
+  c.impala.eps = 1e-5;
+  c.impala.loss_reduction = Reduction::kMean;
+  c.impala.max_grad_norm = 0.5;
+  c.impala.epochs = 2;
+  c.impala.minibatches = 2;
+  c.impala.clip = 0.2;
+  return c;
+}
+
+}  // namespace parl::testing

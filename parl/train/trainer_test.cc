@@ -1,0 +1,221 @@
+#include "parl/train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "parl/agent/nonfinite.h"
+#include "parl/core/check.h"
+#include "parl/core/files.h"
+#include "parl/remote/remote.h"
+#include "parl/train/checkpoint.h"
+#include "parl/train/metrics.h"
+#include "parl/train/train_test_util.h"
+
+namespace parl {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::small_config;
+using testing::TempDir;
+
+TrainSummary run(const TrainConfig& config, TrainHooks hooks = {}) {
+  hooks.show_status = false;
+  return train(config, hooks);
+}
+
+// metrics.csv without its wall-clock columns, as text.
+std::string curve(const std::string& run_dir) {
+  const MetricsTable table = read_metrics(run_dir + "/metrics.csv");
+  std::string out;
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    bool wall = table.columns[c].ends_with("_share");
+    for (const char* name : {"seconds", "steps_per_s", "queue_fill", "rss_mb"}) wall |= table.columns[c] == name;
+    if (wall) continue;
+    out += table.columns[c] + ":";
+    for (const auto& row : table.rows) out += fmt::format(" {}", row[c]);
+    out += "\n";
+  }
+  return out;
+}
+
+std::string final_weights(const std::string& run_dir) { return read_file(*latest_checkpoint(run_dir) + "/weights.safetensors"); }
+
+TEST(Trainer, RunsCountsAndRecords) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  int64_t episodes = 0, updates = 0, checkpoints = 0;
+  TrainHooks hooks;
+  hooks.on_episode = [&](const Episode& e, int64_t) { episodes += e.length > 0; };
+  hooks.on_update = [&](const UpdateInfo& u) { updates = u.updates; };
+  hooks.on_checkpoint = [&](const std::string& path, int64_t) { checkpoints += fs::exists(path + "/state.bin"); };
+  const TrainSummary s = run(c, hooks);
+  EXPECT_EQ(s.stop_reason, "steps");
+  EXPECT_EQ(s.steps, 2048);  // whole batches of 64
+  EXPECT_EQ(s.updates, 32);
+  EXPECT_EQ(updates, 32);
+  EXPECT_EQ(s.episodes, episodes);
+  EXPECT_GT(episodes, 10);
+  EXPECT_EQ(checkpoints, 4);  // at 640, 1280, 1920 and the end
+  EXPECT_NEAR(s.env_share + s.act_share + s.learn_share, 1, 1e-9);
+  EXPECT_EQ(read_metrics(c.run + "/metrics.csv").rows.size(), 16u);
+  const LoadedRun loaded = load_run(c.run);
+  EXPECT_EQ(loaded.config.env, "CartPole-v1");
+}
+
+TEST(Trainer, DeterministicIsTheSameInEveryEngineAndForAnyPool) {
+  TempDir dir;
+  std::string first, weights;
+  for (const char* engine : {"inline", "thread", "process"}) {
+    TrainConfig c = small_config(dir.file(engine));
+    c.deterministic = true;
+    c.engine = engine;
+    c.pool_threads = std::string(engine) == "thread" ? 2 : 1;
+    run(c);
+    if (first.empty()) {
+      first = curve(c.run);
+      weights = final_weights(c.run);
+    }
+    EXPECT_EQ(curve(c.run), first) << engine;
+    EXPECT_EQ(final_weights(c.run), weights) << engine;
+  }
+  TrainConfig other = small_config(dir.file("seed"));
+  other.deterministic = true;
+  other.seed = 2;
+  run(other);
+  EXPECT_NE(curve(other.run), first);
+}
+
+TEST(Trainer, DeterministicLagIsExactlyOne) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.deterministic = true;
+  std::vector<int64_t> lags;
+  TrainHooks hooks;
+  hooks.on_update = [&](const UpdateInfo& u) {
+    const at::Tensor& v = u.batch->version;
+    lags.push_back(u.updates - 1 - v.data_ptr<int64_t>()[0]);
+    EXPECT_EQ(v.data_ptr<int64_t>()[0], v.data_ptr<int64_t>()[v.numel() - 1]);
+  };
+  run(c, hooks);
+  EXPECT_EQ(lags.at(0), 0);
+  for (size_t i = 1; i < lags.size(); ++i) EXPECT_EQ(lags[i], 1);
+}
+
+TEST(Trainer, ContinuingEqualsNeverStopping) {
+  TempDir dir;
+  TrainConfig whole = small_config(dir.file("whole"));
+  whole.deterministic = true;
+  run(whole);
+  TrainConfig parts = whole;
+  parts.run = dir.file("parts");
+  parts.steps = 1'000;  // not at a multiple of anything
+  run(parts);
+  parts.steps = whole.steps;
+  const TrainSummary s = run(parts);
+  EXPECT_EQ(s.steps, 2048);
+  EXPECT_EQ(curve(parts.run), curve(whole.run));
+  EXPECT_EQ(final_weights(parts.run), final_weights(whole.run));
+  EXPECT_EQ(run(parts).updates, s.updates);  // nothing left to do
+}
+
+TEST(Trainer, StopFlagEndsCleanlyWithACheckpoint) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  std::atomic<bool> stop{false};
+  TrainHooks hooks;
+  hooks.stop = &stop;
+  hooks.on_update = [&](const UpdateInfo& u) { stop = u.updates == 5; };
+  const TrainSummary s = run(c, hooks);
+  EXPECT_EQ(s.stop_reason, "interrupted");
+  EXPECT_EQ(s.updates, 5);
+  EXPECT_EQ(load_checkpoint(*latest_checkpoint(c.run)).progress.updates, 5);
+  EXPECT_EQ(run(c).updates, 32);
+}
+
+class Faults : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(Faults, AFailedActorIsReplacedAndCounted) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.engine = GetParam().first;
+  c.env = "Scripted-v0";
+  c.env_args = {{"fault", GetParam().second}, {"at", "4"}, {"marker", dir.file("marker")}, {"limit", "9"}};
+  const TrainSummary s = run(c);
+  EXPECT_EQ(s.actors_replaced, 1);
+  EXPECT_EQ(s.steps, 2048);
+  EXPECT_TRUE(fs::exists(dir.file("marker")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, Faults,
+                         ::testing::Values(std::pair{"thread", "throw"}, std::pair{"process", "throw"}, std::pair{"process", "kill"}),
+                         [](const auto& info) { return std::string(info.param.first) + "_" + info.param.second; });
+
+TEST(Trainer, TooManyFailuresEndTheRunWithTheirError) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.env = "Scripted-v0";
+  c.env_args = {{"fault", "throw"}, {"at", "2"}, {"marker", "/nonexistent/folder/marker"}};  // fails again and again
+  c.max_replacements = 2;
+  try {
+    run(c);
+    FAIL() << "the run did not end";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the simulator broke"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Trainer, NanStopsTheRunWithNameAndDump) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.env = "Scripted-v0";
+  c.env_args = {{"fault", "nan"}, {"at", "3"}, {"marker", dir.file("marker")}};
+  EXPECT_THROW(run(c), NonFiniteError);
+  bool dumped = false;
+  for (const auto& entry : fs::directory_iterator(c.run)) {
+    dumped |= entry.path().filename().string().rfind("nonfinite_", 0) == 0;
+  }
+  EXPECT_TRUE(dumped);
+}
+
+TEST(Trainer, UserScalarsReachTheMetrics) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.env = "Scripted-v0";
+  run(c);
+  const auto level = read_metrics(c.run + "/metrics.csv").column("env/level");
+  EXPECT_GT(level.back(), level.front());
+}
+
+TEST(Trainer, RefusesWhatDoesNotFit) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.impala.minibatches = 64;
+  EXPECT_THROW(run(c), Error);
+  c = small_config("");
+  EXPECT_THROW(run(c), Error);
+  c = small_config(dir.file("run"));
+  c.steps = 100;
+  run(c);
+  c.env = "Acrobot-v1";
+  EXPECT_THROW(run(c), Error);  // another environment in the same directory
+  c = small_config(dir.file("other"));
+  c.max_lag = -1;
+  EXPECT_THROW(run(c), Error);
+}
+
+TEST(Trainer, EvaluationsReachTheMetricsAndTheBestCheckpoint) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.eval_steps = 640;
+  c.eval_episodes = 3;
+  run(c);
+  const auto eval = read_metrics(c.run + "/metrics.csv").column("eval_return");
+  EXPECT_EQ(std::count_if(eval.begin(), eval.end(), [](double v) { return !std::isnan(v); }), 3);
+  EXPECT_TRUE(fs::exists(c.run + "/checkpoints/best/weights.safetensors"));
+}
+
+}  // namespace
+}  // namespace parl
