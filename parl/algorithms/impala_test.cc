@@ -1,1 +1,302 @@
+#include "parl/algorithms/impala.h"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "parl/agent/nonfinite.h"
+#include "parl/agent/safetensors.h"
+#include "parl/agent/tensor_array.h"
+#include "parl/models/mlp.h"
+#include "parl/models/registry.h"
+
+namespace parl {
+namespace {
+
+double stat(const LearnStats& stats, const std::string& name) {
+  for (const auto& [key, value] : stats) {
+    if (key == name) return value;
+  }
+  ADD_FAILURE() << "no statistic named " << name;
+  return 0;
+}
+
+const ModelSpec kSpec{{5}, DType::kF32, 3, 0};
+
+std::shared_ptr<Model> make_mlp() { return std::make_shared<Mlp>(kSpec, std::vector<int64_t>{8}); }
+
+// A random batch, on-policy for `actor` when given, with ends of every kind.
+Batch make_batch(const ModelSpec& spec, int64_t b, int64_t t, uint64_t seed, Algorithm* actor = nullptr) {
+  torch::manual_seed(seed);
+  Batch batch;
+  std::vector<int64_t> shape = spec.obs_shape;
+  shape.insert(shape.begin(), {b, t + 1});
+  auto random_obs = [&](std::vector<int64_t> sizes) {
+    return spec.obs_dtype == DType::kU8 ? torch::randint(0, 256, sizes, at::kByte) : torch::randn(sizes);
+  };
+  batch.obs = random_obs(shape);
+  batch.behaviour_logits = torch::randn({b, t, spec.num_actions});
+  batch.action = torch::randint(0, spec.num_actions, {b, t}, at::kLong);
+  if (actor) {
+    for (int64_t k = 0; k < t; ++k) {
+      const ActOutput out = actor->sample(batch.obs.select(1, k).contiguous(), torch::rand({b}));
+      batch.behaviour_logits.select(1, k).copy_(out.logits);
+      batch.action.select(1, k).copy_(out.action);
+    }
+  }
+  batch.reward = torch::randn({b, t});
+  batch.terminated = torch::rand({b, t}) < 0.1;
+  batch.truncated = torch::rand({b, t}) < 0.1;
+  batch.final_index = batch.truncated.logical_and(batch.terminated.logical_not()).flatten().nonzero().flatten();
+  shape.erase(shape.begin(), shape.begin() + 2);
+  shape.insert(shape.begin(), batch.final_index.numel());
+  batch.final_obs = random_obs(shape);
+  batch.version = torch::zeros({b}, at::kLong);
+  return batch;
+}
+
+// ---------------------------------------------------------------------------------------------- against PyTorch
+
+struct Reference {
+  Weights tensors;
+  nlohmann::json cases;
+  Reference() {
+    SafetensorsMetadata metadata;
+    tensors = load_safetensors(std::string(PARL_SOURCE_DIR) + "/parl/algorithms/testdata/impala_reference.safetensors",
+                               &metadata);
+    cases = nlohmann::json::parse(metadata.at("cases"));
+  }
+  at::Tensor get(const std::string& name) const { return to_tensor(get_entry(tensors, name)); }
+};
+
+ImpalaConfig config_of(const nlohmann::json& c) {
+  ImpalaConfig config;
+  config.gamma = c["gamma"], config.lambda = c["lam"], config.rho_clip = c["rho_clip"], config.c_clip = c["c_clip"];
+  config.pg_rho_clip = c["pg_rho_clip"], config.value_cost = c["value_cost"], config.entropy_cost = c["entropy_cost"];
+  config.clip = c["clip"], config.max_grad_norm = c["max_grad_norm"], config.lr = c["lr"], config.eps = c["eps"];
+  config.epochs = c["epochs"], config.normalize_advantage = c["normalize"];
+  config.loss_reduction = c["reduction"] == "sum" ? Reduction::kSum : Reduction::kMean;
+  config.optimizer = c["optimizer"] == "adam" ? OptimizerKind::kAdam : OptimizerKind::kRmsprop;
+  return config;
+}
+
+void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch) {
+  SCOPED_TRACE(name + " threads " + std::to_string(threads));
+  ImpalaConfig config = config_of(reference.cases[name]);
+  config.learner_threads = threads;
+  config.micro_batch = micro_batch;
+  auto model = make_mlp();
+  Weights initial;
+  for (const auto& item : model->named_parameters()) {
+    initial.entries.push_back({item.key(), get_entry(reference.tensors, name + "/initial/" + item.key())});
+  }
+  model->set_weights(initial);
+  Impala impala(model, config, make_mlp);
+  for (int64_t step = 0; step < 3; ++step) {
+    const std::string at = name + "/" + std::to_string(step) + "/";
+    Batch batch;
+    batch.obs = reference.get(at + "obs"), batch.action = reference.get(at + "action");
+    batch.behaviour_logits = reference.get(at + "behaviour_logits"), batch.reward = reference.get(at + "reward");
+    batch.terminated = reference.get(at + "terminated"), batch.truncated = reference.get(at + "truncated");
+    batch.final_index = reference.get(at + "final_index"), batch.final_obs = reference.get(at + "final_obs");
+    const LearnStats stats = impala.learn(batch, 0);
+    const double loss = reference.get(at + "loss").item<double>(),
+                 norm = reference.get(at + "grad_norm").item<double>();
+    EXPECT_NEAR(stat(stats, "loss"), loss, 2e-5 * (1 + std::abs(loss)));
+    EXPECT_NEAR(stat(stats, "grad_norm"), norm, 2e-5 * (1 + norm));
+    for (const auto& item : model->named_parameters()) {
+      EXPECT_TRUE(at::allclose(item.value(), reference.get(at + "after/" + item.key()), 1e-4, 1e-5))
+          << at << item.key();
+      if (step == 0 && config.epochs == 1) {
+        const double factor = std::min(1.0, config.max_grad_norm / (norm + 1e-6));
+        EXPECT_TRUE(
+            at::allclose(item.value().grad() * factor, reference.get(name + "/gradient/" + item.key()), 1e-4, 1e-5))
+            << item.key();
+      }
+    }
+  }
+}
+
+TEST(Impala, EqualsPyTorch) {
+  const Reference reference;
+  ASSERT_EQ(reference.cases.size(), 7u);
+  for (const auto& item : reference.cases.items()) expect_case(reference, item.key(), 1, 0);
+}
+
+TEST(Impala, EqualsPyTorchInPiecesAndThreads) {
+  const Reference reference;
+  for (const auto& item : reference.cases.items()) {
+    expect_case(reference, item.key(), 1, 14);
+    expect_case(reference, item.key(), 3, 7);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------- other promises
+
+TEST(Impala, RatioIsOneAtLagZero) {
+  const ModelRegistry models = builtin_models();
+  struct {
+    const char* name;
+    ModelSpec spec;
+  } cases[] = {{"mlp", {{4}, DType::kF32, 2, 0}},
+               {"atari42", {{42, 42, 4}, DType::kU8, 6, 0}},
+               {"nature", {{84, 84, 4}, DType::kU8, 6, 0}},
+               {"impala_shallow", {{84, 84, 4}, DType::kU8, 18, 0}},
+               {"impala_deep", {{42, 42, 4}, DType::kU8, 6, 0}}};
+  for (const auto& c : cases) {
+    torch::manual_seed(3);
+    auto model = models.make(c.name, c.spec);
+    {  // a policy that is far from uniform, so that equal ratios mean something
+      torch::NoGradGuard no_grad;
+      for (const auto& item : model->named_parameters()) {
+        if (item.key() == "policy.weight") item.value().mul_(200);
+      }
+    }
+    Impala impala(model);
+    const Batch batch = make_batch(c.spec, 5, 6, 11, &impala);
+    const LearnStats stats = impala.learn(batch, 0);
+    EXPECT_LT(stat(stats, "rho_max_deviation"), 1e-4) << c.name;
+    EXPECT_LT(stat(stats, "kl"), 1e-6) << c.name;
+    EXPECT_LT(stat(stats, "entropy"), 0.9 * std::log(c.spec.num_actions)) << c.name;
+  }
+}
+
+TEST(Impala, FirstEntropyIsUniform) {
+  const ModelRegistry models = builtin_models();
+  for (const auto& [name, spec] : std::map<std::string, ModelSpec>{{"mlp", {{4}, DType::kF32, 2, 0}},
+                                                                   {"atari42", {{42, 42, 4}, DType::kU8, 6, 0}},
+                                                                   {"nature", {{84, 84, 4}, DType::kU8, 18, 0}},
+                                                                   {"impala_deep", {{42, 42, 4}, DType::kU8, 6, 0}}}) {
+    torch::manual_seed(1);
+    Impala impala(models.make(name, spec));
+    const LearnStats stats = impala.learn(make_batch(spec, 4, 4, 1, &impala), 0);
+    EXPECT_NEAR(stat(stats, "entropy") / std::log(spec.num_actions), 1, 0.01) << name;
+  }
+}
+
+TEST(Impala, ThreadsAreReproducible) {
+  const ModelSpec spec{{42, 42, 4}, DType::kU8, 6, 0};
+  const ModelRegistry models = builtin_models();
+  auto train = [&](int64_t threads) {
+    torch::manual_seed(5);
+    ImpalaConfig config;
+    config.learner_threads = threads, config.epochs = 2, config.minibatches = 2, config.clip = 0.2;
+    config.optimizer = OptimizerKind::kAdam, config.eps = 1e-5, config.loss_reduction = Reduction::kMean;
+    auto model = models.make("atari42", spec);
+    Impala impala(model, config, models.factory("atari42"), spec);
+    for (uint64_t i = 0; i < 2; ++i) impala.learn(make_batch(spec, 6, 5, i), 0);
+    return model->get_weights();
+  };
+  const Weights one = train(1), two = train(2), again = train(2);
+  for (size_t i = 0; i < one.entries.size(); ++i) {
+    EXPECT_TRUE(two.entries[i].array == again.entries[i].array) << one.entries[i].name;
+    EXPECT_TRUE(at::allclose(to_tensor(one.entries[i].array), to_tensor(two.entries[i].array), 1e-3, 1e-4))
+        << one.entries[i].name;
+  }
+}
+
+TEST(Impala, StateContinuesToTheBit) {
+  ImpalaConfig config;
+  config.minibatches = 3, config.epochs = 2;
+  config.optimizer = OptimizerKind::kAdam;
+  torch::manual_seed(1);
+  auto a = make_mlp();
+  Impala first(a, config);
+  first.learn(make_batch(kSpec, 6, 4, 1), 100);
+  auto b = make_mlp();
+  Impala second(b, config);
+  second.set_weights(first.get_weights());
+  second.set_state(first.get_state());
+  const Batch batch = make_batch(kSpec, 6, 4, 2);
+  const LearnStats x = first.learn(batch, 200), y = second.learn(batch, 200);
+  EXPECT_EQ(x, y);
+  for (size_t i = 0; i < a->get_weights().entries.size(); ++i) {
+    EXPECT_TRUE(a->get_weights().entries[i].array == b->get_weights().entries[i].array);
+  }
+  EXPECT_EQ(stat(y, "policy_lag_mean"), 1);
+}
+
+TEST(Impala, TargetKlEndsThePasses) {
+  ImpalaConfig config;
+  config.epochs = 10, config.optimizer = OptimizerKind::kAdam, config.lr = 0.05, config.eps = 1e-5;
+  auto passes = [&](double target) {
+    config.target_kl = target;
+    torch::manual_seed(1);
+    Impala impala(make_mlp(), config);
+    return stat(impala.learn(make_batch(kSpec, 6, 8, 1, &impala), 0), "passes");
+  };
+  EXPECT_EQ(passes(0), 10);
+  EXPECT_LT(passes(0.02), 10);
+  EXPECT_GE(passes(1e-9), 1);
+}
+
+TEST(Impala, SchedulesFollowAgentSteps) {
+  ImpalaConfig config;
+  config.lr_schedule = "0:1e-3,1000:0";
+  config.entropy_schedule = "step 0:0.1,500:0.01";
+  Impala impala(make_mlp(), config);
+  const Batch batch = make_batch(kSpec, 2, 3, 1);
+  LearnStats stats = impala.learn(batch, 250);
+  EXPECT_DOUBLE_EQ(stat(stats, "lr"), 7.5e-4);
+  EXPECT_DOUBLE_EQ(stat(stats, "entropy_cost"), 0.1);
+  const Weights before = impala.get_weights();
+  stats = impala.learn(batch, 5000);
+  EXPECT_DOUBLE_EQ(stat(stats, "lr"), 0);
+  EXPECT_DOUBLE_EQ(stat(stats, "entropy_cost"), 0.01);
+  EXPECT_TRUE(before.entries[0].array == impala.get_weights().entries[0].array);
+}
+
+std::string nonfinite_tensor(Impala& impala, const Batch& batch) {
+  const Weights before = impala.get_weights();
+  try {
+    impala.learn(batch, 0);
+  } catch (const NonFiniteError& error) {
+    EXPECT_TRUE(error.batch().reward.defined());
+    EXPECT_EQ(error.weights().entries.size(), 2 * before.entries.size());
+    EXPECT_TRUE(impala.get_weights().entries[1].array == before.entries[1].array);
+    EXPECT_THAT(error.what(), testing::HasSubstr(error.tensor()));
+    return error.tensor();
+  }
+  return "nothing thrown";
+}
+
+TEST(Impala, NamesWhatIsNotFinite) {
+  Impala impala(make_mlp());
+  Batch batch = make_batch(kSpec, 3, 4, 1);
+  batch.reward[1][2] = std::nanf("");
+  EXPECT_EQ(nonfinite_tensor(impala, batch), "reward");
+  batch = make_batch(kSpec, 3, 4, 1);
+  batch.obs[0][0][0] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(nonfinite_tensor(impala, batch), "obs");
+  batch = make_batch(kSpec, 3, 4, 1);
+  {
+    torch::NoGradGuard no_grad;
+    impala.model().named_parameters()["layer1.bias"][3] = std::nanf("");
+  }
+  EXPECT_EQ(nonfinite_tensor(impala, batch), "layer1.bias");
+  EXPECT_THROW(impala.sample(torch::randn({2, 5}), torch::rand({2})), NonFiniteError);
+}
+
+TEST(Impala, RefusesWhatDoesNotFit) {
+  ImpalaConfig config;
+  config.lr_schedule = "0:1e-3,zero";
+  EXPECT_THROW(Impala(make_mlp(), config), Error);
+  config = {};
+  config.clip = 2;
+  EXPECT_THROW(Impala(make_mlp(), config), Error);
+  config = {};
+  config.minibatches = 5;
+  Impala impala(make_mlp(), config);
+  EXPECT_THROW(impala.learn(make_batch(kSpec, 4, 3, 1), 0), Error);
+  Batch batch = make_batch(kSpec, 6, 3, 1);
+  batch.truncated[0][0] = true, batch.terminated[0][0] = false;
+  batch.final_index = torch::empty({0}, at::kLong);
+  EXPECT_THROW(impala.learn(batch, 0), Error);
+}
+
+}  // namespace
+}  // namespace parl
