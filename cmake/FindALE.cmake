@@ -30,8 +30,9 @@ foreach(_ale_place IN LISTS _ale_places)
 endforeach()
 
 include(FindPackageHandleStandardArgs)
+string(JOIN ", " _ale_searched ${_ale_places})
 find_package_handle_standard_args(ALE REQUIRED_VARS ALE_DIR_FOUND
-  REASON_FAILURE_MESSAGE "searched: ${_ale_places}. Run 'make setup', or give -DPARL_ALE_DIR=<install>, or -DPARL_WITH_ATARI=OFF to build without Atari")
+  REASON_FAILURE_MESSAGE "The Arcade Learning Environment was not found (searched: ${_ale_searched}). Run 'make setup', or give -DPARL_ALE_DIR=<install>, or -DPARL_WITH_ATARI=OFF to build without Atari")
 
 if(ALE_FOUND AND NOT TARGET ALE::ale)
   find_package(ZLIB REQUIRED)
