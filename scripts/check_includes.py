@@ -21,7 +21,6 @@ ROOMS = {  # what a room may include besides itself
     "remote": CORE | {"wire"},
     "env": CORE,
     "env_atari": CORE | {"env"},
-    "video": CORE | {"env"},
     "agent": CORE | {"wire"},
     "models": CORE | {"wire", "agent"},
     "algorithms": CORE | {"wire", "agent"},
@@ -30,10 +29,10 @@ ROOMS = {  # what a room may include besides itself
 ROOMS["train"] = set(ROOMS)
 FOR_TESTS = {"algorithms": {"models"}, "agent": {"models"}}  # a test may use what stands beside or above it
 PROGRAMS = {"cli", "examples", "bench", "tests"}
-WITHOUT_TORCH = {"core", "wire", "remote", "env", "env_atari", "video"}
+WITHOUT_TORCH = {"core", "wire", "remote", "env", "env_atari"}
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 HEADERS_MAY = {"ATen/core/Tensor.h"}
-CC_ONLY = re.compile(r"^(nlohmann/|CLI/|ale/|ale_)")
+CC_ONLY = re.compile(r"^(nlohmann|CLI)/")
 MAX_LINES = 500
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -45,6 +44,10 @@ def room_of(path):
 
 def check_include(root, path, quote, target):
     room, header, test = room_of(path), path.suffix == ".h", path.name.endswith("_test.cc")
+    if target.startswith(("ale/", "ale_")):
+        if room != "env_atari" or header:
+            yield f"only env_atari's .cc files may include the ALE (GPL-2.0): <{target}>"
+        return
     if quote == "<":
         if TORCH.match(target):
             if room in WITHOUT_TORCH:
@@ -54,10 +57,8 @@ def check_include(root, path, quote, target):
             elif header and room not in PROGRAMS and target not in HEADERS_MAY and not (
                     target == "torch/nn/module.h" and path.as_posix() == "parl/agent/model.h"):
                 yield f"a public header stops at <ATen/core/Tensor.h>, but this includes <{target}>"
-        if CC_ONLY.match(target) and header and "internal" not in path.parts and room != "cli" and room != "env_atari":
+        if CC_ONLY.match(target) and header:
             yield f"<{target}> belongs in a .cc file"
-        if target.startswith(("ale/", "ale_")) and room != "env_atari":
-            yield f"only env_atari may include the ALE (GPL-2.0): <{target}>"
         if target.startswith(("parl/", "cli/")):
             yield f'our own files are included with quotes: "{target}"'
         return
@@ -122,7 +123,7 @@ def self_test():
         "parl/wire/j.cc": ('#include "w.h"\n', "whole path"),
         "parl/wire/k.cc": ("#include <parl/wire/w.h>\n", "included with quotes"),
         "parl/wire/l.h": ("// l\n#pragma once\n#include <nlohmann/json.hpp>\n", "belongs in a .cc file"),
-        "cli/m.cc": ("#include <ale/ale_interface.hpp>\n", "only env_atari"),
+        "cli/m.cc": ("#include <ale/ale_interface.hpp>\n", "only env_atari's"),
         "cli/n.cc": ('#include "tests/t.h"\n', "must not include 'tests'"),
         "parl/attic/o.cc": ("", "is not a room"),
     }

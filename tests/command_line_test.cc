@@ -1,0 +1,221 @@
+// The program `parl` as its user meets it: verbs, near names, exit codes, --help and the keys of --json.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "parl/core/files.h"
+#include "parl/train/metrics.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+  json last_line() const {
+    const size_t end = out.find_last_not_of('\n'), start = out.rfind('\n', end);
+    return json::parse(out.substr(start == std::string::npos ? 0 : start + 1, end - start));
+  }
+};
+
+class CommandLine : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Outcome parl(const std::string& args) const {
+    const std::string err = folder_ + "/err",
+                      command = std::string(PARL_PROGRAM) + " " + args + " 2>" + err + " </dev/null";
+    Outcome o;
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    char buffer[4096];
+    for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) o.out.append(buffer, n);
+    const int status = ::pclose(pipe);
+    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    o.err = parl::read_file(err);
+    return o;
+  }
+  std::string small_run(const std::string& name) const {
+    return "--env CartPole-v1 --actors 2 --envs-per-actor 4 --rollout-length 16 --log-steps 512 --quiet --run " +
+           folder_ + "/" + name;
+  }
+  static void expect_keys(const json& object, const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) EXPECT_TRUE(object.contains(key)) << key << " in " << object.dump();
+  }
+  const std::string folder_ = testing::TempDir() + "parl_command_line_" + std::to_string(::getpid());
+};
+
+const std::vector<std::string> kTrainKeys = {"steps",           "frames",          "seconds",          "steps_per_s",
+                                             "episodes",        "return_mean_100", "episodes_in_mean", "updates",
+                                             "policy_lag_mean", "env_share",       "act_share",        "learn_share",
+                                             "actors_replaced", "rss_mb",          "stop_reason"};
+
+TEST_F(CommandLine, HelpAndVersion) {
+  Outcome o = parl("--help");
+  EXPECT_EQ(o.code, 0);
+  for (const char* verb : {"train", "eval", "list", "bench"}) EXPECT_THAT(o.out, HasSubstr(verb));
+  EXPECT_EQ(parl("").code, 2);
+  o = parl("--version");
+  EXPECT_EQ(o.code, 0);
+  EXPECT_THAT(o.out, testing::MatchesRegex("parl [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(CommandLine, TrainsHelpShowsEveryOptionWithItsDefault) {
+  const Outcome o = parl("train impala --env CartPole-v1 --help");
+  EXPECT_EQ(o.code, 0) << o.err;
+  for (const char* option :
+       {"--run",           "--steps",     "--until-return",   "--until-seconds",   "--seed",           "--seeds",
+        "--engine",        "--actors",    "--envs-per-actor", "--preset",          "--config",         "--json",
+        "--epochs",        "--clip",      "--target-kl",      "--learner-threads", "--loss-reduction", "--max-lag",
+        "--deterministic", "--eval-steps"}) {
+    EXPECT_THAT(o.out, HasSubstr(option));
+  }
+  EXPECT_THAT(o.out, HasSubstr("preset classic"));
+}
+
+TEST_F(CommandLine, WrongWordsNameTheNearestAndExitWith2) {
+  const struct {
+    const char* args;
+    const char* expected;
+  } cases[] = {
+      {"trian", "did you mean 'train'"},
+      {"train impala --epoch 3", "did you mean '--epochs'"},
+      {"train imapla", "did you mean 'impala'"},
+      {"train impala --env CartPole-v2", "CartPole-v1"},
+      {"train impala --preset prl", "did you mean 'parl'"},
+      {"train impala --env CartPole-v1 --lr abc", "--lr wants a number, got 'abc'"},
+      {"train impala --env CartPole-v1 --loss-reduction men", "did you mean 'mean'"},
+      {"train impala --env CartPole-v1 --actors 0", "--actors must be at least 1"},
+      {"train impala --seeds 5..1", "--seeds"},
+      {"list env", "did you mean 'envs'"},
+      {"bench trian", "did you mean 'train'"},
+      {"eval", "run"},
+  };
+  for (const auto& c : cases) {
+    const Outcome o = parl(c.args);
+    EXPECT_EQ(o.code, 2) << c.args << ": " << o.err;
+    EXPECT_THAT(o.err, HasSubstr(c.expected)) << c.args;
+  }
+}
+
+TEST_F(CommandLine, FailedWorkExitsWith1) {
+  Outcome o = parl("eval " + folder_ + "/nothing");
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("nothing"));
+  o = parl("train impala --env CartPole-v1 --run /proc/parl-run --steps 100");
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("/proc/parl-run"));
+}
+
+TEST_F(CommandLine, ListsWhatThereIs) {
+  EXPECT_THAT(parl("list envs").out, HasSubstr("CartPole-v1"));
+  const Outcome o = parl("list algorithms --json");
+  EXPECT_EQ(o.code, 0);
+  EXPECT_THAT(o.last_line().at("algorithms").get<std::vector<std::string>>(), testing::Contains("impala"));
+  EXPECT_THAT(parl("list models").out, HasSubstr("mlp"));
+  EXPECT_THAT(parl("list presets").out, HasSubstr("parl"));
+}
+
+TEST_F(CommandLine, TrainContinueEvaluate) {
+  const std::string run = folder_ + "/run";
+  Outcome o = parl("train impala --steps 2000 --json " + small_run("run"));
+  ASSERT_EQ(o.code, 0) << o.err;
+  json j = o.last_line();
+  expect_keys(j, kTrainKeys);
+  EXPECT_GE(j["steps"].get<int64_t>(), 2000);
+  EXPECT_EQ(j["stop_reason"], "steps");
+  EXPECT_NEAR(j["env_share"].get<double>() + j["act_share"].get<double>() + j["learn_share"].get<double>(), 1, 1e-6);
+  for (const char* file : {"config.json", "metrics.csv", "tensorboard", "checkpoints"})
+    EXPECT_TRUE(std::filesystem::exists(run + "/" + file)) << file;
+  const auto rows = parl::read_metrics(run + "/metrics.csv").rows.size();
+  EXPECT_GE(rows, 3U);
+
+  const int64_t first = j["steps"].get<int64_t>();
+  o = parl("train impala --steps 4000 --json " + small_run("run"));  // in total: it continues
+  ASSERT_EQ(o.code, 0) << o.err;
+  j = o.last_line();
+  EXPECT_GE(j["steps"].get<int64_t>(), 4000);
+  EXPECT_LT(j["steps"].get<int64_t>(), first + 3000);
+  const auto steps = parl::read_metrics(run + "/metrics.csv").column("steps");
+  EXPECT_GT(steps.size(), rows);
+  EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
+
+  o = parl("eval " + run + " --episodes 3 --video " + run + "/film.gif --json");
+  ASSERT_EQ(o.code, 0) << o.err;
+  j = o.last_line();
+  expect_keys(j, {"episodes", "policy", "truncated", "return_mean", "return_std", "return_median", "return_min",
+                  "return_max", "length_mean"});
+  EXPECT_EQ(j["episodes"], 3);
+  EXPECT_EQ(j["policy"], "greedy");
+  EXPECT_EQ(parl::read_file(run + "/film.gif").substr(0, 6), "GIF89a");
+}
+
+TEST_F(CommandLine, AConfigFileIsBeatenByFlagsAndUnknownKeysAreNamed) {
+  const std::string file = folder_ + "/c.json";
+  parl::write_file_atomically(file, R"({"steps": 1000, "impala": {"lr": 0.01}, "seed": 7})");
+  Outcome o = parl("train impala --config " + file + " --seed 9 --json " + small_run("a"));
+  ASSERT_EQ(o.code, 0) << o.err;
+  const json saved = json::parse(parl::read_file(folder_ + "/a/config.json"));
+  EXPECT_EQ(saved["seed"], 9);
+  EXPECT_EQ(saved["impala"]["lr"], 0.01);
+  EXPECT_EQ(saved["impala"]["epochs"], 4);  // of the preset
+  EXPECT_LT(o.last_line()["steps"].get<int64_t>(), 1500);
+  parl::write_file_atomically(file, R"({"impala": {"epoch": 1}})");
+  o = parl("train impala --config " + file + " " + small_run("b"));
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("unknown key \"impala.epoch\", did you mean 'impala.epochs'"));
+}
+
+TEST_F(CommandLine, SeveralSeedsGiveOneReport) {
+  const Outcome o = parl("train impala --seeds 1..2 --steps 12000 --json " + small_run("seeds"));
+  ASSERT_EQ(o.code, 0) << o.err;
+  const json j = o.last_line();
+  expect_keys(j, {"seeds", "runs", "return_mean", "return_low", "return_high", "curve_csv", "curve_svg"});
+  EXPECT_EQ(j["runs"].size(), 2U);
+  expect_keys(j["runs"][0], kTrainKeys);
+  EXPECT_THAT(parl::read_file(folder_ + "/seeds/seeds.svg"), HasSubstr("<svg"));
+  EXPECT_THAT(parl::read_metrics(folder_ + "/seeds/seeds.csv").columns,
+              testing::ElementsAre("steps", "mean", "low", "high", "seed-1", "seed-2"));
+}
+
+TEST_F(CommandLine, CtrlCEndsCleanlyWithACheckpoint) {
+  int out[2];
+  ASSERT_EQ(::pipe(out), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out[1], STDOUT_FILENO);
+    ::close(out[0]);
+    ::close(out[1]);
+    const std::string run = folder_ + "/run";
+    ::execl(PARL_PROGRAM, "parl", "train", "impala", "--env", "CartPole-v1", "--log-steps", "256", "--steps",
+            "1000000000", "--json", "--quiet", "--run", run.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  const std::string csv = folder_ + "/run/metrics.csv";  // its first row: training goes on
+  for (int i = 0; i < 600; ++i) {
+    if (std::filesystem::exists(csv) && !parl::read_metrics(csv).rows.empty()) break;
+    ::usleep(100'000);
+  }
+  ::kill(child, SIGINT);
+  Outcome o;
+  char buffer[4096];
+  for (ssize_t n; (n = ::read(out[0], buffer, sizeof buffer)) > 0;) o.out.append(buffer, static_cast<size_t>(n));
+  ::close(out[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(o.last_line()["stop_reason"], "interrupted");
+  EXPECT_FALSE(std::filesystem::is_empty(folder_ + "/run/checkpoints"));
+}
+
+}  // namespace
