@@ -43,7 +43,10 @@ std::shared_ptr<const void> VersionBook::find(uint64_t id, const void* type_tag)
 
 void Writer::append(const Writer& other) {
   head_.insert(head_.end(), other.head_.begin(), other.head_.end());
-  attachments_.insert(attachments_.end(), other.attachments_.begin(), other.attachments_.end());
+  for (Attachment attachment : other.attachments_) {
+    attachment.is_shared = true;
+    attachments_.push_back(attachment);
+  }
   kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
 }
 

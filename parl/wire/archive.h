@@ -40,6 +40,7 @@ struct Attachment {
   const std::byte* data = nullptr;
   size_t bytes = 0;
   const Array* array = nullptr;
+  bool is_shared = false;  // others read these bytes too: a transport must not move the array's memory away
 };
 
 // What one direction of one connection remembers of Versioned values (versioned.h): the sender, which ids the peer
@@ -95,13 +96,15 @@ class Writer {
     if (bytes <= kInlineLimit) {
       raw(data, bytes);
     } else {
-      attachments_.push_back({static_cast<const std::byte*>(data), bytes, array});
+      attachments_.push_back({static_cast<const std::byte*>(data), bytes, array, is_sharing_});
     }
   }
   void text(std::string_view s) {
     number<uint64_t>(s.size());
     payload(s.data(), s.size());
   }
+  // While set, what is saved belongs to others too (Attachment::is_shared). Returns what was set before.
+  bool set_sharing(bool is_sharing) { return std::exchange(is_sharing_, is_sharing); }
   // Holds `value` as long as this writer's content: for attachments that point into it.
   void keep(std::shared_ptr<const void> value) { kept_.push_back(std::move(value)); }
 
@@ -112,17 +115,18 @@ class Writer {
     for (const Attachment& a : attachments_) sum += a.bytes;
     return sum;
   }
-  // Adds what another writer holds: a message encoded once for many.
+  // Adds what another writer holds, shared: a message encoded once for many.
   void append(const Writer& other);
   void clear() {
     head_.clear();
     attachments_.clear();
     kept_.clear();
+    is_sharing_ = false;
   }
 
  private:
   VersionBook* versions_;
-  bool has_versioned_ = false;
+  bool has_versioned_ = false, is_sharing_ = false;
   std::vector<std::byte> head_;
   std::vector<Attachment> attachments_;
   std::vector<std::shared_ptr<const void>> kept_;

@@ -53,7 +53,10 @@ struct Wire<Versioned<T>> {
     if (!v.value_) return;
     const bool is_known = w.versions() && w.versions()->sent(v.id_);
     w.number(is_known);
-    if (!is_known) wire::save<T>(w, *v.value_);
+    if (is_known) return;
+    const bool before = w.set_sharing(true);
+    wire::save<T>(w, *v.value_);
+    w.set_sharing(before);
   }
   static void load(Reader& r, Versioned<T>& v) {
     const auto version = r.number<int64_t>();

@@ -92,56 +92,74 @@ bool ProcessChannel::submit(CallRef call, TimePoint deadline) {
   return true;
 }
 
-void ProcessChannel::encode_and_send(CallRef call) {
-  std::lock_guard order(order_mutex_);
-  RemoteFailure failure;
-  bool is_encoded = false;
-  writer_.clear();
+// Under order_mutex_. False: with the reason.
+bool ProcessChannel::encode(Call& call, RemoteFailure& failure) {
+  const uint64_t skipped = versions_.skipped();
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(must_forget_versions_, false)) versions_.clear();
+  }
   try {
     try {
-      writer_.number<uint32_t>(call->method_index());
-      if (!call->given_up()) call->encode(writer_);
-      is_encoded = true;
+      writer_.number<uint32_t>(call.method_index());
+      call.encode(writer_);
+      stats().values_skipped += versions_.skipped() - skipped;
+      return true;
     } catch (...) {
       rethrow_as_coding("the arguments");
     }
   } catch (...) {
     failure = describe_current_exception();
   }
-  {
-    std::lock_guard lock(mutex_);
-    if (is_encoded && state_ != State::kAlive) {
-      failure = refusal();
-      is_encoded = false;
-    }
-    if (is_encoded && call->given_up()) is_encoded = false;
-    if (is_encoded) {
-      call->id = ++last_id_;
-      pending_.push_back(call);
-    } else {
+  return false;
+}
+
+// Gives an encoded call its number and its place in the order. False: it is not to be sent.
+bool ProcessChannel::enlist(const CallRef& call, RemoteFailure& failure) {
+  std::lock_guard lock(mutex_);
+  if (state_ != State::kAlive) {
+    failure = refusal();
+    return false;
+  }
+  if (call->given_up()) return false;
+  call->id = ++last_id_;
+  pending_.push_back(call);
+  return true;
+}
+
+void ProcessChannel::encode_and_send(CallRef call) {
+  std::lock_guard order(order_mutex_);
+  RemoteFailure failure = make_failure(RemoteErrorKind::kCancelled, "the call was given up before it was sent");
+  if (!encode(*call, failure) || !enlist(call, failure)) {
+    versions_.clear();  // what was noted as sent does not go
+    writer_.clear();
+    {
+      std::lock_guard lock(mutex_);
       --admitted_;
       admitted_bytes_ -= call->argument_bytes();
       if (waiting_) changed_.notify_all();
     }
-  }
-  if (!is_encoded) {
     call->fail(std::move(failure));
     return;
   }
   bool is_kept = false;
   try {
-    link_->send(FrameKind::kCall, call->id, writer_, true, [&] {
+    count_arrays(link_->send(FrameKind::kCall, call->id, writer_, true, [&] {
       is_kept = true;
       auto parcel = std::make_shared<Parcel>();
       parcel->writer = std::move(writer_);
       parcel->call = call;
       return parcel;
-    });
+    }));
   } catch (...) {
-    link_->kill();  // out of memory in the middle of a frame; every pending call fails with `lost`
+    link_->kill();  // no memory in the middle of a frame; every pending call fails with `lost`
   }
-  writer_.clear();
-  if (!is_kept) call->drop_arguments();
+  if (is_kept) {
+    writer_ = Writer(&versions_);
+  } else {
+    writer_.clear();
+    call->drop_arguments();
+  }
   if (call->given_up()) link_->send(FrameKind::kGiveUp, call->id);
 }
 
@@ -250,6 +268,10 @@ void ProcessChannel::on_failure(Frame frame) {
   Reader reader = frame.reader();
   auto failure = wire::load<RemoteFailure>(reader);
   if (frame.id != 0) {
+    if (failure.kind == RemoteErrorKind::kSerialize) {
+      std::lock_guard lock(mutex_);
+      must_forget_versions_ = true;
+    }
     if (CallRef call = take_front(frame.id)) call->fail(std::move(failure));
     return;
   }

@@ -40,6 +40,8 @@ class ProcessChannel final : public ObjectChannel, public ProcessLink::Listener 
  private:
   enum class State { kBuilding, kAlive, kLeaving, kGone, kLost };  // kLeaving: no more calls
   bool admit(const Call& call, TimePoint deadline, std::unique_lock<std::mutex>& lock);
+  bool encode(Call& call, RemoteFailure& failure);
+  bool enlist(const CallRef& call, RemoteFailure& failure);
   void encode_and_send(CallRef call);
   CallRef take_front(uint64_t id);
   void on_result(Frame frame);
@@ -52,7 +54,8 @@ class ProcessChannel final : public ObjectChannel, public ProcessLink::Listener 
   const size_t max_calls_, max_bytes_;
 
   std::mutex order_mutex_;  // encoding and sending, in the order of acceptance; before mutex_
-  Writer writer_;           // under order_mutex_
+  VersionBook versions_;    // under order_mutex_: what the worker holds
+  Writer writer_{&versions_};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -60,6 +63,7 @@ class ProcessChannel final : public ObjectChannel, public ProcessLink::Listener 
   std::deque<CallRef> pending_;
   size_t admitted_ = 0, admitted_bytes_ = 0;
   int waiting_ = 0;
+  bool must_forget_versions_ = false;  // a message did not decode there
   uint64_t last_id_ = 0;
   std::string why_lost_;
   std::unique_ptr<RemoteFailure> build_failure_;

@@ -290,6 +290,7 @@ TEST(ProcessEngine, AGivenUpCallIsToldSoAndAQueuedOneIsSkipped) {
   Probe probe = engine.create();
   auto running = probe.start<int>(Do::kPollStop, 30000);
   auto queued = probe.start<int>(Do::kPrint, std::string("must not run"));
+  EXPECT_TRUE(trap.wait_for("polling"));
   for (Call* call : {static_cast<Call*>(queued.get()), static_cast<Call*>(running.get())}) {
     call->give_up();
     call->fail(make_failure(RemoteErrorKind::kCancelled, "cancelled"));
@@ -376,6 +377,7 @@ TEST(ProcessEngine, AStoppedLearnerLosesNobody) {
 }
 
 TEST(ProcessEngine, ShutdownFailsPendingCallsWithClosedAndEndsTheDeaf) {
+  LogTrap trap;
   Probe probe, deaf;
   {
     ProbeEngine engine;
@@ -383,6 +385,8 @@ TEST(ProcessEngine, ShutdownFailsPendingCallsWithClosedAndEndsTheDeaf) {
     deaf = engine.create("deaf");
     auto pending = probe.start<int>(Do::kSleep, 60000);
     auto pending_too = deaf.start<int>(Do::kSleep, 60000);
+    EXPECT_TRUE(trap.wait_for("[Probe#0] sleeping"));
+    EXPECT_TRUE(trap.wait_for("[Probe#1] sleeping"));
     const auto start = Clock::now();
     engine.shut_down(600ms);
     EXPECT_LT(Clock::now() - start, 3s);
@@ -398,7 +402,7 @@ TEST(ProcessEngine, OutOfDescriptorsIsAnErrorThatNamesLimitAndNeed) {
   ProbeEngine engine;
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
-  const rlimit low{entries("/proc/self/fd"), before.rlim_max};
+  const rlimit low{entries("/proc/self/fd") - 3, before.rlim_max};  // less ".", ".." and the listing's own
   ::setrlimit(RLIMIT_NOFILE, &low);
   std::string message;
   try {

@@ -77,15 +77,18 @@ void ProcessLink::drop_listener() {
   dropped.swap(listener_);
 }
 
-void ProcessLink::send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take, const Keep& keep) {
+std::vector<AttachmentPlace> ProcessLink::send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take,
+                                               const Keep& keep) {
   OutgoingFrame frame = slabs_.pack(static_cast<uint8_t>(kind), id, writer, may_take);
+  std::vector<AttachmentPlace> places = frame.places;
   std::lock_guard lock(send_mutex_);
-  if (send_closed_) return;  // its end is on the way to the listener
+  if (send_closed_) return places;  // its end is on the way to the listener
   const int fd = child_.socket.get();
   const bool was_pending = sender_.pending();
   for (OutgoingFrame& slab : slabs_.announce(static_cast<uint8_t>(FrameKind::kSlab))) sender_.send(fd, std::move(slab));
   if (sender_.send(fd, std::move(frame), keep) == FrameSender::Sent::kClosed) send_closed_ = true;
   if (sender_.pending() && !was_pending) loop_.change(socket_watch_, EPOLLIN | EPOLLOUT);
+  return places;
 }
 
 void ProcessLink::on_socket(uint32_t events) {

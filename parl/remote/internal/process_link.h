@@ -55,7 +55,9 @@ class ProcessLink : public std::enable_shared_from_this<ProcessLink> {
 
   // Sends what `writer` holds. `may_take`: arrays that lie in shared memory are moved out of it. When the socket does
   // not take everything at once, `keep` gives the owner of what the writer holds (it may move it; addresses must stay).
-  void send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take, const Keep& keep = nullptr);
+  // Returns where the attachments went.
+  std::vector<AttachmentPlace> send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take,
+                                    const Keep& keep = nullptr);
   void send(FrameKind kind, uint64_t id = 0) { send(kind, id, Writer(), false); }
 
   // SIGTERM now, SIGKILL after five seconds.

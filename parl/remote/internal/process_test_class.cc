@@ -41,6 +41,7 @@ void add(void*, Reader& r, Writer& w) {
 void echo(void*, Reader& r, Writer& w) { result(w, argument<std::string>(r)); }
 void sleep_ms(void*, Reader& r, Writer& w) {
   const int ms = argument<int>(r);
+  if (ms >= 1000) std::cout << "sleeping" << std::endl;
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   result(w, ms);
 }
@@ -67,6 +68,7 @@ void bounce(void*, Reader& r, Writer& w) {
 }
 void poll_stop(void*, Reader& r, Writer& w) {
   int polls = 0;
+  std::cout << "polling" << std::endl;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(argument<int>(r));
   while (!stop_requested() && std::chrono::steady_clock::now() < end) {
     ++polls;
@@ -84,6 +86,10 @@ void environment(void*, Reader& r, Writer& w) {
   const char* value = std::getenv(argument<std::string>(r).c_str());
   result(w, std::string(value ? value : "(unset)"));
 }
+
+void take_array(void*, Reader& r, Writer& w) { result(w, static_cast<int>(argument<Array>(r).size())); }
+void give_array(void*, Reader& r, Writer& w) { result(w, Array::empty(DType::kF32, {argument<int64_t>(r)})); }
+void take_text(void*, Reader& r, Writer& w) { result(w, static_cast<int>(argument<std::string>(r).size())); }
 
 void skip(Reader&) {}
 
@@ -118,7 +124,10 @@ const ClassInfo& probe_info() {
                                {"bounce", "(a)->a", bounce, skip},
                                {"poll_stop", "(i4)->i4", poll_stop, skip},
                                {"print", "(s)->i4", print, skip},
-                               {"environment", "(s)->s", environment, skip}},
+                               {"environment", "(s)->s", environment, skip},
+                               {"take_array", "(a)->i4", take_array, skip},
+                               {"give_array", "(i8)->a", give_array, skip},
+                               {"take_text", "(s)->i4", take_text, skip}},
                               [](void* object) { delete static_cast<Object*>(object); }};
   return info;
 }

@@ -30,6 +30,9 @@ enum class Do : uint32_t {
   kPollStop,
   kPrint,
   kEnvironment,
+  kTakeArray,
+  kGiveArray,
+  kTakeText,
   kCount
 };
 

@@ -96,6 +96,7 @@ class Worker {
   SlabPort port_;
   FrameReader reader_;
   FrameSender sender_;
+  VersionBook versions_;  // received
   std::deque<Frame> queue_;
   std::vector<uint64_t> given_up_;
   bool stop_ = false, closed_ = false, was_long_ = false;
@@ -233,7 +234,7 @@ void Worker::create(Frame frame) {
 
 // False: the call was given up before it began.
 bool Worker::invoke(Frame& frame, Writer& result) {
-  Reader reader = frame.reader();
+  Reader reader(frame.head, frame.attachments, &versions_);
   const auto index = reader.number<uint32_t>();
   if (index >= info_->methods.size()) reader.fail("there is no method {}", index);
   const MethodInfo& method = info_->methods[index];

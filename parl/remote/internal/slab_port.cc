@@ -22,7 +22,9 @@ AttachmentPlace SlabPort::lay(const Attachment& attachment, bool may_take) {
   AttachmentPlace place;
   place.bytes = attachment.bytes;
   const uint32_t kind = attachment.array ? AttachmentPlace::kIsArray : 0;
-  auto* home = attachment.array && may_take ? dynamic_cast<Slab*>(attachment.array->block().owner()) : nullptr;
+  auto* home = attachment.array && may_take && !attachment.is_shared
+                   ? dynamic_cast<Slab*>(attachment.array->block().owner())
+                   : nullptr;
   if (home) {
     const bool own = pool_->find(home->id()).get() == home;
     if (own || find_peer(home->id()).get() == home) {

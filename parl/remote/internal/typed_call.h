@@ -134,7 +134,9 @@ class SharedArguments {
   void encode(Writer& writer) {
     std::call_once(once_, [&] { wire::save(encoded_, values); });
     if (encoded_.has_versioned()) {
+      writer.set_sharing(true);
       wire::save(writer, values);  // depends on what the peer has
+      writer.set_sharing(false);
     } else {
       writer.append(encoded_);
     }
