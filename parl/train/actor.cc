@@ -68,9 +68,9 @@ struct Actor::Impl {
   size_t obs_bytes() const { return envs->spec().observation.bytes(); }
 
   void take_weights(const Versioned<Weights>& weights) {
-    if (weights.version == static_cast<decltype(weights.version)>(version)) return;
-    algorithm->set_weights(weights.value);
-    version = static_cast<int64_t>(weights.version);
+    if (weights.version() == version) return;
+    algorithm->set_weights(weights.value());
+    version = weights.version();
   }
 
   void start_if_new() {

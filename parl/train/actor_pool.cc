@@ -47,7 +47,7 @@ void ActorPool::start() {
 void ActorPool::publish(int64_t version, Weights weights) {
   {
     std::lock_guard lock(mutex_);
-    versions_.push_back({static_cast<uint64_t>(version), std::move(weights)});
+    versions_.emplace_back(version, std::move(weights));
     while (versions_.size() > (options_.deterministic ? 2u : 1u)) versions_.pop_front();
   }
   published_.notify_all();
@@ -56,16 +56,16 @@ void ActorPool::publish(int64_t version, Weights weights) {
 // Waits for the weights that rollout `sequence` is made with. Empty: stopping.
 std::optional<Versioned<Weights>> ActorPool::weights_for(int64_t sequence) {
   std::unique_lock lock(mutex_);
-  const auto wanted = static_cast<uint64_t>(std::max<int64_t>(0, sequence - 1));
+  const int64_t wanted = std::max<int64_t>(0, sequence - 1);
   published_.wait(lock, [&] {
     if (stopping_) return true;
     if (versions_.empty()) return false;
-    return !options_.deterministic || versions_.back().version >= wanted;
+    return !options_.deterministic || versions_.back().version() >= wanted;
   });
   if (stopping_) return std::nullopt;
   if (!options_.deterministic) return versions_.back();
   for (const auto& v : versions_) {
-    if (v.version == wanted) return v;
+    if (v.version() == wanted) return v;
   }
   raise("rollout {} needs weight version {}, which is gone", sequence, wanted);
 }

@@ -22,7 +22,7 @@ ActorConfig scripted(int64_t envs, int64_t length) {
   return c;
 }
 
-Versioned<Weights> weights_for(const ActorConfig& c, uint64_t version = 0) {
+Versioned<Weights> weights_for(const ActorConfig& c, int64_t version = 0) {
   torch::manual_seed(5);
   const auto env = program().envs.make({.id = c.env, .args = c.env_args});
   return {version, program().models.make(c.model, model_spec_of(env->spec()))->get_weights()};
@@ -126,7 +126,7 @@ TEST(Actor, RatioIsOneAtLagZero) {
   EXPECT_GT(batch.terminated.sum().item<int64_t>(), 0);
   const auto env = program().envs.make({.id = c.env});
   auto model = program().models.make(c.model, model_spec_of(env->spec()));
-  model->set_weights(weights.value);
+  model->set_weights(weights.value());
   const torch::NoGradGuard no_grad;
   const at::Tensor obs = batch.obs.narrow(1, 0, 40).reshape({3 * 40, 4});
   const at::Tensor logp = torch::log_softmax(model->forward(obs).logits, -1).view({3, 40, 2});

@@ -10,10 +10,11 @@ namespace {
 // Quickest Pong on two cores: each batch is learnt three times with clipped ratios (APPO).
 constexpr const char* kPong = R"({
   "env_args": {"preset": "parl"}, "model": "auto",
-  "actors": 2, "envs_per_actor": 16, "rollout_length": 32, "max_lag": 4,
+  "actors": 2, "envs_per_actor": 8, "rollout_length": 64, "max_lag": 4,
   "impala": {
     "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
-    "optimizer": "adam", "lr": 5e-4, "eps": 1e-5, "epochs": 3, "minibatches": 4, "clip": 0.2, "normalize_advantage": true
+    "optimizer": "adam", "lr": 5e-4, "eps": 1e-5, "epochs": 3, "minibatches": 4, "clip": 0.2, "normalize_advantage": true,
+    "learner_threads": 2
   }
 })";
 

@@ -75,7 +75,8 @@ void RunLog::add_episode(const Episode& episode) {
 
 void RunLog::add_update(const LearnStats& stats) {
   for (const auto& [name, value] : stats) {
-    if (name.rfind("policy_lag", 0) != 0) impl_->learning.add(name, value);  // the loop measures lag itself
+    if (name.rfind("policy_lag", 0) == 0) continue;  // the loop measures lag itself
+    impl_->learning.add(name == "updates" ? "optimizer_steps" : name, value);  // `updates` counts learn() calls
   }
 }
 
