@@ -23,7 +23,8 @@ class ClassicControl : public Env {
   std::vector<std::byte> save_state() const final;
   void load_state(std::span<const std::byte> state) final;
 
-  // The physical state, as Gymnasium's env.unwrapped.state. Setting it starts an episode there.
+  // The physical state: Gymnasium's env.unwrapped.state, then what a task adds to it (see each). Setting it starts an
+  // episode there.
   std::span<const double> state() const { return state_; }
   void set_state(std::span<const double> state);
 
@@ -109,7 +110,8 @@ class MountainCarContinuous final : public ClassicControl {
   const double goal_velocity_;
 };
 
-// Swing a pendulum up and hold it there, torque in [-2, 2]. state: theta (0 is up), theta'. Never terminates.
+// Swing a pendulum up and hold it there, torque in [-2, 2]. state: theta (0 is up), theta', and the
+// latest torque, which only the picture shows. Never terminates.
 class Pendulum final : public ClassicControl {
  public:
   explicit Pendulum(double gravity = 10.0);
@@ -122,7 +124,6 @@ class Pendulum final : public ClassicControl {
   int canvas_width() const override { return 500; }
   int canvas_height() const override { return 500; }
   const double gravity_;
-  float torque_ = 0;  // of the latest step, for the picture
 };
 
 }  // namespace parl

@@ -97,7 +97,8 @@ class GoldenTest : public testing::TestWithParam<Task> {
   }
   std::span<std::byte> obs() { return std::as_writable_bytes(std::span(obs_)); }
 
-  // Gymnasium's state; MountainCarContinuous has one more number here (see its header).
+  // Gymnasium's state; MountainCarContinuous has one more number here: whether the episode has moved. Pendulum has one
+  // too, the latest torque, which the physics do not read.
   void set_state(const std::vector<double>& state, size_t t) {
     std::vector<double> full = state;
     if (env_->state().size() > full.size()) full.push_back(t > 0 ? 1 : 0);

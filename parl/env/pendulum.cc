@@ -44,18 +44,18 @@ void draw_torque(Canvas& canvas, Point middle, double radius, bool counter_clock
 
 }  // namespace
 
-Pendulum::Pendulum(double gravity) : ClassicControl(pendulum_spec(gravity), 2), gravity_(gravity) {}
+Pendulum::Pendulum(double gravity) : ClassicControl(pendulum_spec(gravity), 3), gravity_(gravity) {}
 
 void Pendulum::start(NumpyRng& rng) {
   state_[0] = rng.uniform(-kPi, kPi);
   state_[1] = rng.uniform(-1.0, 1.0);
-  torque_ = 0;
+  state_[2] = 0;
 }
 
 StepResult Pendulum::advance(const Action& action) {
   double &theta = state_[0], &speed = state_[1];
   const float u = std::clamp(action.values[0], static_cast<float>(-kMaxTorque), static_cast<float>(kMaxTorque));
-  torque_ = u;
+  state_[2] = u;
   const double angle = normalized(theta);
   const double cost = angle * angle + 0.1 * (speed * speed) + static_cast<double>(0.001f * (u * u));
   const float push = static_cast<float>(3.0 / (kMass * (kLength * kLength))) * u;
@@ -84,8 +84,8 @@ void Pendulum::draw(Canvas& canvas) const {
   canvas.polygon(rod, red);
   canvas.circle(middle, kHalfWidth, red);
   canvas.circle(middle + Point{kScale, 0}.rotated(angle), kHalfWidth, red);
-  const double strength = std::abs(static_cast<double>(torque_)) / kMaxTorque;
-  if (strength > 0.02) draw_torque(canvas, middle, 0.45 * kScale * strength, torque_ > 0);
+  const double strength = std::abs(state_[2]) / kMaxTorque;
+  if (strength > 0.02) draw_torque(canvas, middle, 0.45 * kScale * strength, state_[2] > 0);
   canvas.circle(middle, 0.05 * kScale, {0, 0, 0});
 }
 

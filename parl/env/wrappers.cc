@@ -50,6 +50,7 @@ TimeLimit::TimeLimit(std::unique_ptr<Env> inner, int64_t max_steps)
              spec().id);
   const int64_t own = spec().max_episode_steps;
   mutable_spec().max_episode_steps = own > 0 ? std::min(own, max_steps) : max_steps;
+  mutable_spec().contract += fmt::format(", truncated after {} steps", max_steps);
 }
 
 void TimeLimit::reset(std::optional<uint64_t> seed, std::span<std::byte> obs) {
@@ -83,6 +84,7 @@ FrameSkip::FrameSkip(std::unique_ptr<Env> inner, int skip) : EnvWrapper(std::mov
   PARL_CHECK(!records_episodes(), "put FrameSkip inside EpisodeStatistics: lengths of '{}' are counted in agent steps",
              spec().id);
   mutable_spec().frames_per_step *= skip;
+  mutable_spec().contract += fmt::format(", every action {} times", skip);
   mutable_spec().max_episode_steps = (spec().max_episode_steps + skip - 1) / skip;
 }
 
@@ -172,7 +174,10 @@ void EpisodeStatistics::load_own(StateReader& in) {
 // --- RewardClip ----------------------------------------------------------------------------------------------------
 
 RewardClip::RewardClip(std::unique_ptr<Env> inner, bool sign, float low, float high)
-    : EnvWrapper(with_statistics(std::move(inner))), sign_(sign), low_(low), high_(high) {}
+    : EnvWrapper(with_statistics(std::move(inner))), sign_(sign), low_(low), high_(high) {
+  mutable_spec().contract +=
+      sign ? ", reward for learning: its sign" : fmt::format(", reward for learning in [{}, {}]", low, high);
+}
 
 std::unique_ptr<RewardClip> RewardClip::sign(std::unique_ptr<Env> inner) {
   return std::unique_ptr<RewardClip>(new RewardClip(std::move(inner), true, -1, 1));
@@ -210,6 +215,7 @@ ScaleObservation::ScaleObservation(std::unique_ptr<Env> inner) : EnvWrapper(std:
     scale_.push_back(static_cast<float>(1.0 / (high - low)));
   }
   mutable_spec().observation = Box{DType::kF32, from.shape, {0.0}, {1.0}};
+  mutable_spec().contract += ", observations scaled to [0, 1]";
 }
 
 void ScaleObservation::reset(std::optional<uint64_t> seed, std::span<std::byte> obs) {
@@ -270,6 +276,7 @@ FrameStack::FrameStack(std::unique_ptr<Env> inner, int count)
   box.low = repeat_bounds(box.low, chunk, count);
   box.high = repeat_bounds(box.high, chunk, count);
   box.shape.back() *= count;
+  mutable_spec().contract += fmt::format(", {} observations stacked", count);
   frames_.resize(frame_bytes_ * static_cast<size_t>(count));
 }
 

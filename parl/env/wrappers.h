@@ -6,7 +6,8 @@
 //   RewardClip                changes the reward to learn from: goes outside (and adds EpisodeStatistics where missing)
 //   ScaleObservation, FrameStack   anywhere
 // Episodes are recorded by the environment itself or by one EpisodeStatistics, so each is recorded once.
-// Every wrapper saves and loads its own state where the environment inside can.
+// Every wrapper adds what it does to the spec's contract, and saves and loads its own state where the environment
+// inside can.
 #pragma once
 
 #include <memory>

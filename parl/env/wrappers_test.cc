@@ -267,6 +267,16 @@ TEST(FrameStack, RepeatsBoundsOfElements) {
   EXPECT_EQ(env.spec().observation, (Box{DType::kF32, {4}, {-1, 0, -1, 0}, {1, 10, 1, 10}}));
 }
 
+TEST(Wrappers, NameThemselvesInTheContract) {
+  std::unique_ptr<Env> env = std::make_unique<FrameSkip>(script({1}), 4);
+  env = RewardClip::sign(std::make_unique<TimeLimit>(std::move(env), 9));
+  env = std::make_unique<FrameStack>(std::make_unique<ScaleObservation>(std::move(env)), 3);
+  for (const char* part :
+       {"every action 4 times", "truncated after 9 steps", "its sign", "scaled to [0, 1]", "3 observations"}) {
+    EXPECT_THAT(env->spec().contract, testing::HasSubstr(part));
+  }
+}
+
 TEST(Env, WhatIsNotOfferedSaysSo) {
   const auto env = script({1});
   Image image;
