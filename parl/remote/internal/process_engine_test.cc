@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -413,6 +415,77 @@ TEST(ProcessEngine, OutOfDescriptorsIsAnErrorThatNamesLimitAndNeed) {
   ::setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_THAT(message, HasSubstr("open descriptors"));
   EXPECT_EQ((engine.create().get<int>(Do::kAdd, 1, 2)), 3);
+}
+
+TEST(ProcessEngine, AWorkerWithoutHelloIsATimeout) {
+  Options options;
+  options.hello_timeout = 0ms;
+  ProbeEngine engine(options);
+  const auto [kind, text] = error_of([&] { engine.create(); });
+  EXPECT_EQ(kind, RemoteErrorKind::kTimeout);
+  EXPECT_THAT(text, HasSubstr("no sign of life in 0 ms"));
+  EXPECT_THAT(text, HasSubstr("parl::init"));
+}
+
+TEST(ProcessEngine, GarbageFromAWorkerEndsThatWorkerOnly) {
+  ProbeEngine engine;
+  Probe good = engine.create(), bad = engine.create();
+  auto call = bad.start<int>(Do::kGarbage, std::string(100, '?'));
+  const auto [kind, text] = failure_of(bad, call);
+  EXPECT_EQ(kind, RemoteErrorKind::kLost);
+  EXPECT_THAT(text, HasSubstr("another protocol"));
+  EXPECT_EQ((good.get<int>(Do::kAdd, 1, 2)), 3);
+}
+
+TEST(ProcessEngine, ItsOwnChildrenDoNotHideAWorkersEnd) {
+  ProbeEngine engine;
+  Probe probe = engine.create();
+  const int grandchild = probe.get<int>(Do::kSpawnChild);
+  auto call = probe.start<int>(Do::kSleep, 60000);
+  const auto start = Clock::now();
+  ::kill(static_cast<pid_t>(probe->pid()), SIGKILL);
+  EXPECT_EQ(failure_of(probe, call).first, RemoteErrorKind::kLost);
+  EXPECT_LT(Clock::now() - start, 1s);
+  ::kill(grandchild, SIGKILL);
+}
+
+// The learner is a process of its own here; `end` ends it while its worker computes.
+void expect_busy_worker_ends_with(const std::function<void(pid_t learner)>& end) {
+  int report[2];
+  ASSERT_EQ(::pipe2(report, O_CLOEXEC), 0);
+  const pid_t learner = ::fork();
+  if (learner == 0) {
+    ProbeEngine engine;
+    Probe probe = engine.create();
+    auto call = probe.start<int>(Do::kSleep, 60000);
+    const int64_t pid = probe->pid();
+    if (::fork() == 0) {  // somebody else holds the connection
+      ::usleep(3000 * 1000);
+      ::_exit(0);
+    }
+    ::usleep(100 * 1000);
+    (void)!::write(report[1], &pid, sizeof pid);
+    ::pause();
+    ::_exit(0);
+  }
+  int64_t pid = 0;
+  ASSERT_EQ(::read(report[0], &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
+  const UniqueFd worker = open_pidfd(static_cast<pid_t>(pid));
+  ASSERT_TRUE(worker);
+  end(learner);
+  pollfd ended{worker.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&ended, 1, 1000), 1) << "the worker lives on";
+  ::waitpid(learner, nullptr, 0);
+  ::close(report[0]);
+  ::close(report[1]);
+}
+
+TEST(ProcessEngine, ABusyWorkerEndsWithAKilledLearner) {
+  expect_busy_worker_ends_with([](pid_t learner) { ::kill(learner, SIGKILL); });
+}
+
+TEST(ProcessEngine, ABusyWorkerEndsWithATerminatedLearner) {
+  expect_busy_worker_ends_with([](pid_t learner) { ::kill(learner, SIGTERM); });
 }
 
 TEST(ProcessEngine, AtMostFourDescriptorsAWorkerAndNothingIsLeftBehind) {

@@ -91,7 +91,9 @@ std::vector<AttachmentPlace> ProcessLink::send(FrameKind kind, uint64_t id, cons
   return places;
 }
 
+// A handler may be called before watch() has noted its number; being level triggered, it is called again.
 void ProcessLink::on_socket(uint32_t events) {
+  if (!pidfd_watch_) return;
   if (events & EPOLLOUT) {
     std::lock_guard lock(send_mutex_);
     const auto sent = sender_.flush(child_.socket.get());
@@ -159,10 +161,12 @@ void ProcessLink::on_garbage(const std::string& what) {
 }
 
 void ProcessLink::on_output() {
+  if (!pidfd_watch_) return;
   if (!log_.pump(child_.output.get())) loop_.unwatch(output_watch_);
 }
 
 void ProcessLink::on_pidfd() {
+  if (!pidfd_watch_) return;
   ExitStatus status;
   if (reap(child_, status)) finish(status);
 }

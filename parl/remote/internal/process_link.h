@@ -1,12 +1,14 @@
 // The manager's end of one worker process: its socket, its output, its life.
 //
-// Frames are sent by the calling thread, as far as the socket takes them; the rest, and everything that arrives, is the
-// I/O loop's. The worker's end is taken from its pidfd: what it had still sent and printed is read first, then the
-// listener hears on_end(), once. A worker that closes its socket and lives on is killed after half a second.
-// A link keeps itself alive until its process has been collected; it must not outlive its loop before that.
-// Thread rule: any thread. Listener methods run on the loop's thread and must not block.
+// There are no heartbeats: the kernel reports the end of a local process at once, and one that is stopped or computes
+// for minutes is not lost. Frames are sent by the calling thread, as far as the socket takes them; the rest, and
+// everything that arrives, is the I/O loop's. The worker's end is taken from its pidfd: what it had still sent and
+// printed is read first, then the listener hears on_end(), once. A worker that closes its socket and lives on is killed
+// after half a second. A link keeps itself alive until its process has been collected; it must not outlive its loop
+// before that. Thread rule: any thread. Listener methods run on the loop's thread and must not block.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -91,9 +93,9 @@ class ProcessLink : public std::enable_shared_from_this<ProcessLink> {
   ChildProcess child_;
   LogPump log_;
   SlabPort slabs_;
-  FrameReader reader_;  // the loop's
-  uint64_t socket_watch_ = 0, output_watch_ = 0, pidfd_watch_ = 0;
-  bool socket_closed_ = false;  // the loop's
+  FrameReader reader_;                                                        // the loop's
+  std::atomic<uint64_t> socket_watch_{0}, output_watch_{0}, pidfd_watch_{0};  // the last one set: all are
+  bool socket_closed_ = false;                                                // the loop's
 
   std::mutex send_mutex_;
   FrameSender sender_;

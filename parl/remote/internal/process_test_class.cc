@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "parl/remote/internal/spawn.h"
+
 namespace parl::internal {
 namespace {
 
@@ -91,6 +93,20 @@ void take_array(void*, Reader& r, Writer& w) { result(w, static_cast<int>(argume
 void give_array(void*, Reader& r, Writer& w) { result(w, Array::empty(DType::kF32, {argument<int64_t>(r)})); }
 void take_text(void*, Reader& r, Writer& w) { result(w, static_cast<int>(argument<std::string>(r).size())); }
 
+void garbage(void*, Reader& r, Writer& w) {
+  const auto noise = argument<std::string>(r);
+  result(w, static_cast<int>(::write(kWorkerSocket, noise.data(), noise.size())));
+}
+// A child that holds the connection open.
+void spawn_child(void*, Reader&, Writer& w) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::usleep(5000 * 1000);
+    ::_exit(0);
+  }
+  result(w, static_cast<int>(child));
+}
+
 void skip(Reader&) {}
 
 void* construct(Reader& reader) {
@@ -127,7 +143,9 @@ const ClassInfo& probe_info() {
                                {"environment", "(s)->s", environment, skip},
                                {"take_array", "(a)->i4", take_array, skip},
                                {"give_array", "(i8)->a", give_array, skip},
-                               {"take_text", "(s)->i4", take_text, skip}},
+                               {"take_text", "(s)->i4", take_text, skip},
+                               {"garbage", "(s)->i4", garbage, skip},
+                               {"spawn_child", "()->i4", spawn_child, skip}},
                               [](void* object) { delete static_cast<Object*>(object); }};
   return info;
 }

@@ -33,6 +33,8 @@ enum class Do : uint32_t {
   kTakeArray,
   kGiveArray,
   kTakeText,
+  kGarbage,
+  kSpawnChild,
   kCount
 };
 
