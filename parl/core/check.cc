@@ -1,7 +1,13 @@
 #include "parl/core/check.h"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdlib>
 #include <numeric>
 
 namespace parl {
@@ -29,6 +35,33 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+Error::Error(const std::string& message) : std::runtime_error(message) {
+  std::array<void*, 32> frames{};
+  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  constexpr int kOwn = 1;  // this constructor
+  if (count > kOwn) frames_ = std::make_shared<const std::vector<void*>>(frames.begin() + kOwn, frames.begin() + count);
+}
+
+std::string Error::stack() const {
+  std::string out;
+  if (!frames_) return out;
+  for (void* frame : *frames_) {
+    Dl_info info{};
+    dladdr(frame, &info);
+    const std::string_view file = info.dli_fname ? info.dli_fname : "?";
+    const auto offset = reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(info.dli_fbase);
+    std::string name;
+    if (info.dli_sname) {
+      int status = 0;
+      char* demangled = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
+      name = demangled ? demangled : info.dli_sname;
+      std::free(demangled);
+    }
+    out += fmt::format("    {} ({}+0x{:x})\n", name.empty() ? "?" : name, file.substr(file.rfind('/') + 1), offset);
+  }
+  return out;
+}
 
 std::vector<std::string> nearest_names(std::string_view word, const std::vector<std::string>& candidates, size_t limit) {
   const std::string wanted = lower(word);

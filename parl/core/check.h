@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <concepts>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -19,7 +20,12 @@ namespace parl {
 
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message) : std::runtime_error(message) {}
+  explicit Error(const std::string& message);
+  // The calls that led to the throw, one a line, innermost first; names as far as the program exports them.
+  std::string stack() const;
+
+ private:
+  std::shared_ptr<const std::vector<void*>> frames_;
 };
 
 // Throws Error with a formatted message.

@@ -25,6 +25,15 @@ TEST(Check, PassesWithoutEvaluatingTheMessage) {
   EXPECT_EQ(evaluated, 0);
 }
 
+TEST(Error, RemembersWhereItWasThrown) {
+  try {
+    raise("lost {}", 3);
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "lost 3");
+    EXPECT_NE(error.stack().find("parl_core_test+0x"), std::string::npos) << error.stack();
+  }
+}
+
 TEST(NearestNames, FindsTyposAndPartsAndNothingForNonsense) {
   const std::vector<std::string> names = {"breakout", "pong", "seaquest", "space_invaders"};
   EXPECT_EQ(nearest_names("brekout", names).at(0), "breakout");

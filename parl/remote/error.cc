@@ -76,6 +76,9 @@ RemoteFailure describe_current_exception() noexcept {
     } catch (const CodingError& e) {
       failure.kind = RemoteErrorKind::kSerialize;
       failure.message = e.what();
+    } catch (const Error& e) {
+      failure.message = e.what();
+      failure.stack = e.stack();
     } catch (const std::exception& e) {
       failure.message = e.what();
     } catch (...) {

@@ -98,6 +98,10 @@ void apply(std::map<std::string, std::string, std::less<>> found) {
     constexpr std::string_view kFd = "fd:";
     PARL_CHECK(it->second.substr(0, kFd.size()) == kFd, "{} wants fd:N, not '{}'", kWorker, it->second);
     internal::check_factory();
+    {
+      std::lock_guard lock(command_line().mutex);
+      command_line().initialised = true;  // a manager made in here is a manager
+    }
     internal::run_process_worker(number_option(kWorker, it->second.substr(kFd.size())));
   }
   internal::check_factory();

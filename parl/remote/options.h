@@ -17,10 +17,10 @@
 namespace parl {
 
 struct Options {
-  std::string engine;                   // empty: option, environment, "thread"
+  std::string engine = {};              // empty: option, environment, "thread"
   int slots = -1;                       // -1: option, else 0; 0: no limit
   int spares = -1;                      // -1: option, else 0
-  std::string directory;                // empty: option, else a temporary one that is removed with the manager
+  std::string directory = {};           // empty: option, else a temporary one that is removed with the manager
   size_t max_calls = 256;               // waiting in one object's mailbox
   size_t max_bytes = size_t{64} << 20;  // of their arguments (one larger call alone is taken)
   std::chrono::milliseconds create_timeout{60000};

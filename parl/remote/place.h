@@ -13,9 +13,9 @@
 namespace parl {
 
 struct Place {
-  std::string name;        // for logs and errors; default: the class's name and a number
-  std::vector<int> gpus;   // devices the object may see; process: CUDA_VISIBLE_DEVICES before the process starts
-  std::vector<int> cores;  // processors its thread (and what it starts) may run on; empty: all
+  std::string name = {};        // for logs and errors; default: the class's name and a number
+  std::vector<int> gpus = {};   // devices the object may see; process: CUDA_VISIBLE_DEVICES before the process starts
+  std::vector<int> cores = {};  // processors its thread (and what it starts) may run on; empty: all
   std::optional<std::chrono::milliseconds> timeout = {};  // for create; default: Options::create_timeout
   int max_restarts = 0;  // how often a lost object is built again (see Remote<T>::on_restart)
 };

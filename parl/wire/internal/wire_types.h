@@ -13,7 +13,7 @@ inline constexpr size_t kMinBytes = 1;
 
 template <typename... T>
 void append_schemas(Schema& out) {
-  bool first = true;
+  [[maybe_unused]] bool first = true;
   ((out.text += std::exchange(first, false) ? "" : ",", append_schema<T>(out)), ...);
 }
 
