@@ -16,8 +16,21 @@ namespace {
 constexpr size_t kScratch = 32 * 1024;
 constexpr int kMaxDescriptors = 8;
 constexpr size_t kMaxPieces = 64;
+constexpr size_t kTurn = size_t{8} << 20;  // bytes for one connection before the next has its turn
 
 }  // namespace
+
+void check_frame_size(const Writer& writer, const FrameLimits& limits) {
+  if (writer.head().size() > limits.head)
+    throw WireError(fmt::format(
+        "{} bytes of small values, at most {} can travel at once; put them into arrays or vectors of numbers",
+        writer.head().size(), limits.head));
+  if (writer.attachments().size() > limits.attachments)
+    throw WireError(
+        fmt::format("{} large arrays, at most {} can travel at once", writer.attachments().size(), limits.attachments));
+  if (writer.total_bytes() > limits.total)
+    throw WireError(fmt::format("{} bytes, at most {} can travel at once", writer.total_bytes(), limits.total));
+}
 
 FrameReader::FrameReader(FrameLimits limits, Arrive arrive, bool accept_descriptors)
     : limits_(limits), arrive_(std::move(arrive)), accept_descriptors_(accept_descriptors) {
@@ -117,7 +130,9 @@ bool FrameReader::parse(Frame& out) {
 
 FrameReader::Got FrameReader::next(int fd, Frame& out, bool wait) {
   if (!scratch_) scratch_.reset(new std::byte[kScratch]);
+  const uint64_t turn_ends = received_ + kTurn;
   while (!parse(out)) {
+    if (!wait && received_ >= turn_ends) return Got::kNothing;
     // Here the scratch buffer is empty: what was in it has been moved.
     std::array<iovec, 2> pieces;
     size_t count = 0;
@@ -233,7 +248,7 @@ bool FrameSender::advance(int fd, OutgoingFrame& frame, size_t& budget, bool& cl
 FrameSender::Sent FrameSender::send(int fd, OutgoingFrame frame,
                                     const std::function<std::shared_ptr<const void>()>& keep) {
   if (queue_.empty()) {
-    size_t budget = size_t{8} << 20;
+    size_t budget = kTurn;
     bool closed = false;
     done_ = 0;
     if (advance(fd, frame, budget, closed)) return Sent::kAll;

@@ -35,6 +35,9 @@ struct FrameLimits {
   uint32_t attachments = 1u << 20;
 };
 
+// Throws WireError when what `writer` holds is above the limits of the peer.
+void check_frame_size(const Writer& writer, const FrameLimits& limits = {});
+
 inline constexpr FrameLimits kStrangerLimits{4096, 4096, 0};  // before authentication
 
 // Where an attachment's bytes are.
@@ -87,7 +90,7 @@ class FrameReader {
   void set_limits(FrameLimits limits) { limits_ = limits; }
 
   // The next frame. Reads from `fd` when none is buffered whole. Without `wait`, or on a non-blocking descriptor,
-  // kNothing says that there is none yet.
+  // kNothing says that there is none yet, or that it is so large that others should have their turn first.
   Got next(int fd, Frame& out, bool wait = true);
   // A frame that is buffered whole; reads nothing.
   bool next_buffered(Frame& out) { return parse(out); }

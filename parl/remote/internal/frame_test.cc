@@ -231,6 +231,37 @@ TEST(Frame, OversizedFramesAreRefusedBeforeMemoryIsTaken) {
   refused(prefix, {{600}, {500}}, {100, 1000, 10});
 }
 
+TEST(Frame, WhatThePeerWouldRefuseIsNotSent) {
+  Writer writer;
+  writer.text(std::string(100, 'x'));
+  EXPECT_NO_THROW(check_frame_size(writer));
+  EXPECT_THROW(check_frame_size(writer, {50, 1000, 10}), WireError);
+  const std::string large(kInlineLimit + 1, 'x');
+  writer.text(large);
+  EXPECT_THROW(check_frame_size(writer, {1000, 1000, 10}), WireError);
+  EXPECT_THROW(check_frame_size(writer, {1000, 1 << 20, 0}), WireError);
+}
+
+TEST(Frame, ALargeFrameLetsOthersHaveTheirTurn) {
+  Sockets s(0);
+  const Content content(10, {40u << 20});
+  std::jthread writer([&] {
+    FrameSender sender;
+    Sent sent = sender.send(s.a.get(), content.frame(1, 1));
+    while (sent == Sent::kPending) sent = sender.flush(s.a.get());
+  });
+  FrameReader reader;
+  Frame frame;
+  uint64_t before = 0;
+  Got got;
+  while ((got = reader.next(s.b.get(), frame, false)) == Got::kNothing) {
+    EXPECT_LE(reader.bytes_received() - before, 9u << 20);
+    before = reader.bytes_received();
+  }
+  ASSERT_EQ(got, Got::kFrame);
+  content.expect_equal(frame);
+}
+
 TEST(Frame, SharedMemoryIsRefusedWhereNoneIsAgreed) {
   Sockets s;
   FramePrefix prefix;

@@ -6,6 +6,8 @@
 namespace parl::internal {
 namespace {
 
+constexpr size_t kKeptWriter = 64 * 1024;  // larger buffers are given back after the call
+
 // What a frame that waits for its socket points at.
 struct Parcel {
   Writer writer;
@@ -103,6 +105,7 @@ bool ProcessChannel::encode(Call& call, RemoteFailure& failure) {
     try {
       writer_.number<uint32_t>(call.method_index());
       call.encode(writer_);
+      check_frame_size(writer_);
       stats().values_skipped += versions_.skipped() - skipped;
       return true;
     } catch (...) {
@@ -154,11 +157,11 @@ void ProcessChannel::encode_and_send(CallRef call) {
   } catch (...) {
     link_->kill();  // no memory in the middle of a frame; every pending call fails with `lost`
   }
-  if (is_kept) {
+  if (!is_kept) call->drop_arguments();
+  if (is_kept || writer_.head().size() > kKeptWriter) {
     writer_ = Writer(&versions_);
   } else {
     writer_.clear();
-    call->drop_arguments();
   }
   if (call->given_up()) link_->send(FrameKind::kGiveUp, call->id);
 }

@@ -244,6 +244,11 @@ bool Worker::invoke(Frame& frame, Writer& result) {
   }
   const ArrayAllocatorScope scope(port_.allocator());
   method.invoke_wire(object_, reader, result);
+  try {
+    check_frame_size(result);
+  } catch (...) {
+    rethrow_as_coding("the result");
+  }
   return true;
 }
 
