@@ -199,7 +199,7 @@ void encode_result(Writer& writer, R result) {
     if constexpr (std::is_arithmetic_v<R> || std::is_enum_v<R>) {
       wire::save(writer, result);
     } else {
-      auto kept = std::make_shared<const R>(std::move(result));
+      auto kept = std::make_shared<R>(std::move(result));  // not const: arrays may be moved into the message
       wire::save(writer, *kept);
       if (!writer.attachments().empty()) writer.keep(std::move(kept));
     }
