@@ -28,6 +28,7 @@ Rollout make(int64_t unrolls, int64_t length, double start, std::vector<int64_t>
   r.truncated = Array(DType::kBool, {unrolls, length});
   r.final_index = Array(DType::kI64, {static_cast<int64_t>(finals.size())});
   std::copy(finals.begin(), finals.end(), r.final_index.data<int64_t>());
+  for (int64_t at : finals) r.truncated.data<bool>()[at] = true;
   r.final_obs = filled<float>({static_cast<int64_t>(finals.size()), 2}, start + 0.5);
   return r;
 }
