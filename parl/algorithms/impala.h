@@ -87,7 +87,7 @@ PARL_CONFIG(
     (normalize_advantage, "advantages to mean 0, deviation 1 within each minibatch"),
     (shuffle_seed, "seed of the shuffling of unrolls into minibatches"),
     (learner_threads, "threads that share the work of each minibatch"),
-    (micro_batch, "steps that go through the network at a time; 0: as the model prefers"));
+    (micro_batch, "observations that go through the network at a time; 0: as the model prefers"));
 
 namespace internal {
 class ImpalaLearner;

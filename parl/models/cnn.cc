@@ -5,6 +5,7 @@
 #include "parl/agent/init.h"
 #include "parl/core/check.h"
 #include "parl/models/image_input.h"
+#include "parl/models/internal/fused_backend.h"
 
 namespace parl {
 
@@ -23,6 +24,10 @@ at::Tensor image_to_float(const at::Tensor& obs, const ModelSpec& spec) {
              "observations must be [N, {}, {}, {}]", spec.obs_shape[0], spec.obs_shape[1], spec.obs_shape[2]);
   return obs.permute({0, 3, 1, 2}).to(at::kFloat);
 }
+
+namespace {
+at::ScalarType to_obs_type(const ModelSpec& spec) { return spec.obs_dtype == DType::kU8 ? at::kByte : at::kFloat; }
+}  // namespace
 
 std::vector<ConvLayer> atari42_layers() { return {{16, 4, 2, 1}, {32, 4, 2, 2}, {256, 0}}; }
 std::vector<ConvLayer> nature_layers() { return {{32, 8, 4, 0}, {64, 4, 2, 0}, {64, 3, 1, 0}, {512, 0}}; }
@@ -58,11 +63,24 @@ Cnn::Cnn(const ModelSpec& spec, std::vector<ConvLayer> layers) : spec_(spec), la
   policy_bias_ = policy->bias;
   value_weight_ = value->weight;
   value_bias_ = value->bias;
+  internal::NetworkTensors tensors{weights_, biases_, policy_weight_, policy_bias_, value_weight_, value_bias_};
+  fused_ = internal::FusedBackend::make(spec_, layers_, std::move(tensors));
 }
 
 Cnn::~Cnn() = default;
 
-PolicyValue Cnn::forward(const at::Tensor& obs) { return forward_with_torch(obs); }
+bool Cnn::is_fused_for(const at::Tensor& obs) const {
+  return fused_ && obs.is_cpu() && weights_[0].is_cpu() && obs.scalar_type() == to_obs_type(spec_);
+}
+
+PolicyValue Cnn::forward(const at::Tensor& obs) {
+  const bool differentiable = at::GradMode::is_enabled() && weights_[0].requires_grad();
+  return is_fused_for(obs) && !differentiable ? fused_->forward(obs) : forward_with_torch(obs);
+}
+
+std::unique_ptr<Recording> Cnn::record(const at::Tensor& obs) {
+  return is_fused_for(obs) ? fused_->record(fused_, obs) : Model::record(obs);
+}
 
 PolicyValue Cnn::forward_with_torch(const at::Tensor& obs) {
   at::Tensor x = image_to_float(obs, spec_);

@@ -4,8 +4,13 @@
 // "value.weight" and their biases. A linear layer after the convolutions is written as a convolution over all that is
 // left (kernel 0): the same numbers, without PyTorch's reordering of pixels. uint8 pixels count as pixel / 255.
 // Observations: [N, H, W, C] uint8 or float32. Thread rule: one thread at a time.
+//
+// On the CPU, where AVX-512 is compiled in (PARL_NATIVE), forward() without gradients and record() run hand-written
+// passes (internal/fused_cnn.h); else, and wherever autograd is wanted from forward(), torch's operators do. A network
+// that they do not support (channels not 16 or a multiple of 32, ...) always uses torch.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "parl/agent/model.h"
@@ -23,12 +28,20 @@ std::vector<ConvLayer> atari42_layers();         // PARL 1.1's A2C / IMPALA netw
 std::vector<ConvLayer> nature_layers();          // Mnih et al. 2015, doi 10.1038/nature14236
 std::vector<ConvLayer> impala_shallow_layers();  // Espeholt et al. 2018, arXiv 1802.01561, without the LSTM
 
+namespace internal {
+class FusedBackend;
+}
+
 class Cnn : public Model {
  public:
   Cnn(const ModelSpec& spec, std::vector<ConvLayer> layers);
   ~Cnn() override;
 
   PolicyValue forward(const at::Tensor& obs) override;
+  std::unique_ptr<Recording> record(const at::Tensor& obs) override;
+  int64_t preferred_rows() const override { return 240; }
+  // Whether forward() and record() use the hand-written passes for such observations.
+  bool is_fused_for(const at::Tensor& obs) const;
   // Forward by torch's operators alone: differentiable, and the reference for the hand-written passes.
   PolicyValue forward_with_torch(const at::Tensor& obs);
 
@@ -37,6 +50,7 @@ class Cnn : public Model {
   std::vector<ConvLayer> layers_;
   std::vector<at::Tensor> weights_, biases_;  // of the convolutions
   at::Tensor policy_weight_, policy_bias_, value_weight_, value_bias_;
+  std::shared_ptr<internal::FusedBackend> fused_;  // null when unsupported; recordings share it
 };
 
 }  // namespace parl
