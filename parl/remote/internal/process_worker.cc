@@ -32,7 +32,7 @@ using Time = std::chrono::steady_clock::time_point;
 
 constexpr auto kLongCall = std::chrono::microseconds(100);  // after such a call, look for news before the next
 constexpr auto kNewsEvery = std::chrono::microseconds(500);
-constexpr int kGraceMs = 700;  // for the object's destructor once the learner is gone
+constexpr int kGraceMs = 500;  // for the object's destructor once the learner is gone
 
 // Ends the process soon after the learner's end, whatever the main thread is doing.
 class LearnerGuard {
