@@ -1,7 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "parl/agent/safetensors.h"
+#include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/models/cnn.h"
 #include "parl/models/mlp.h"
@@ -170,6 +177,44 @@ TEST(Models, OrthogonalStart) {
   }
   EXPECT_NEAR(parameters["policy.weight"].detach().norm(2, 1).max().item<double>(), 0.01, 1e-5);
   EXPECT_NEAR(parameters["value.weight"].detach().norm().item<double>(), 1, 1e-4);
+}
+
+// scripts/load_run.py builds the network again in PyTorch from the weights' file alone.
+TEST(Models, PythonGetsEqualOutputs) {
+  if (std::string(PARL_PYTHON).empty()) GTEST_SKIP() << "no Python with torch (cmake -DPARL_PYTHON=...)";
+  if (std::system((std::string(PARL_PYTHON) + " -c 'import torch' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "no torch there";
+  const std::string folder = testing::TempDir() + "/parl_load_run_" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  const ModelRegistry models = builtin_models();
+  std::string arguments, wrong;
+  for (const auto& [name, spec] : std::map<std::string, ModelSpec>{{"atari42", image_spec(42)},
+                                                                   {"nature", image_spec(84)},
+                                                                   {"impala_shallow", image_spec(84)},
+                                                                   {"mlp", {{4}, DType::kF32, 2, 0}}}) {
+    torch::manual_seed(4);
+    torch::NoGradGuard no_grad;
+    auto model = models.make(name, spec);
+    for (at::Tensor& p : model->parameters()) p.add_(torch::randn_like(p) * 0.02);
+    const at::Tensor obs = random_obs(spec, 3);
+    const PolicyValue out = model->forward(obs);
+    Weights check;
+    check.entries = {{"obs", to_array(obs)}, {"logits", to_array(out.logits)}, {"value", to_array(out.value)}};
+    const std::string file = folder + "/" + name;
+    save_safetensors(file + ".weights", model->get_weights());
+    save_safetensors(file + ".check", check);
+    check.entries[1].array.data<float>()[0] += 0.01f;
+    save_safetensors(file + ".wrong", check);
+    arguments += " " + file + ".weights " + file + ".check";
+    wrong = " " + file + ".weights " + file + ".wrong";
+  }
+  auto python = [&](const std::string& args) {
+    return std::system((std::string(PARL_PYTHON) + " " + PARL_SOURCE_DIR + "/scripts/load_run.py" + args + " > " +
+                        folder + "/log 2>&1")
+                           .c_str());
+  };
+  EXPECT_EQ(python(arguments), 0) << "see " << folder << "/log";
+  EXPECT_NE(python(wrong), 0) << "the comparison cannot fail";
 }
 
 TEST(Registry, NamesDefaultsAndErrors) {
