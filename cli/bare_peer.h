@@ -1,0 +1,24 @@
+// The yardsticks of `parl bench remote`: what a round trip and 4 MiB cost without any library.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace parl::cli {
+
+class BarePeer {
+ public:
+  static constexpr size_t kBytes = size_t{4} << 20;
+  virtual ~BarePeer() = default;
+  // There and back, blocking.
+  virtual void round_trip() = 0;
+  // kBytes to the other side, and its word that it has them.
+  virtual void send_block() = 0;
+};
+
+// "inline", "thread" or "process"; starts the other side, which inherits the caller's affinity. The process kind forks:
+// make it before there are threads that matter.
+std::unique_ptr<BarePeer> make_bare_peer(const std::string& engine);
+
+}  // namespace parl::cli
