@@ -39,6 +39,7 @@ TEST(NearestNames, FindsTyposAndPartsAndNothingForNonsense) {
   EXPECT_EQ(nearest_names("brekout", names).at(0), "breakout");
   EXPECT_EQ(nearest_names("SpaceInvaders", names).at(0), "space_invaders");
   EXPECT_EQ(nearest_names("quest", names).at(0), "seaquest");
+  EXPECT_EQ(nearest_names("pogn", names).at(0), "pong");  // swapped letters
   EXPECT_TRUE(nearest_names("zzzzzzzz", names).empty());
   EXPECT_EQ(did_you_mean("pog", names), ", did you mean 'pong'?");
   EXPECT_EQ(did_you_mean("zzzzzzzz", names), "");

@@ -145,14 +145,13 @@ bool Status::due() const {
 void Status::update(const StatusSample& sample) {
   rates_.add(now(), sample.steps);
   last_ = sample;
-  any_ = true;
+  undrawn_ = true;
   if (due()) draw(sample);
 }
 
 void Status::finish() {
-  if (finished_ || !any_ || mode_ == Mode::kOff) return;
-  draw(last_);
-  finished_ = true;
+  if (mode_ == Mode::kOff) return;
+  if (undrawn_) draw(last_);
   const std::lock_guard lock(screen_mutex);
   drawn_.clear();  // the lines stay
 }
@@ -170,6 +169,7 @@ void Status::draw(const StatusSample& sample) {
   }
   std::fflush(out_);
   last_drawn_ = t;
+  undrawn_ = false;
 }
 
 // Up one line and clear it, for each line drawn. The caller holds screen_mutex.

@@ -6,7 +6,7 @@
 //
 //   Status status("impala atari:pong", total_steps, start_steps, 5.0);
 //   status.update(sample);      // cheap; call it after every learner update
-//   status.finish();            // draws the last state and leaves the lines standing
+//   status.finish();            // shows the last sample if it was not drawn yet, and leaves the lines standing
 //
 // Owner: one thread calls it; other threads may log meanwhile.
 #pragma once
@@ -78,8 +78,8 @@ class Status {
   double start_, last_drawn_ = -1e9;
   RateMeter rates_;
   StatusSample last_;
-  bool any_ = false, finished_ = false;
-  std::string drawn_;  // the block on the screen; guarded by the log's lock through on_log_line
+  bool undrawn_ = false;  // last_ is newer than what was drawn
+  std::string drawn_;     // the block on the screen; guarded by the log's lock through on_log_line
 };
 
 }  // namespace parl

@@ -113,6 +113,7 @@ TEST(Status, ATerminalsBlockIsClearedForALogLineAndDrawnAgain) {
   log().set_level(level);
   const std::string text = contents(out.get());
   EXPECT_NE(text.find("\x1b[1A\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2K"), std::string::npos);
+  status.update(sample_at(2));
   status.finish();
   EXPECT_GT(contents(out.get()).size(), text.size());
 }

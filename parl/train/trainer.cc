@@ -75,6 +75,7 @@ std::unique_ptr<Env> probe_env(const TrainConfig& c) { return program().envs.mak
 Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
     : config_(config), hooks_(hooks), env_spec_(probe_env(config)->spec()), model_spec_(model_spec_of(env_spec_)),
       run_dir_(config.run) {
+  run_dir_.start_log();
   at::set_num_threads(1);  // learner threads are the algorithm's own
   torch::manual_seed(static_cast<uint64_t>(config_.seed));
   if (config_.model == "auto") config_.model = default_model_for(model_spec_);
