@@ -1,42 +1,65 @@
 // The conformance suite: what every engine promises, run on every engine. To pass it is what makes an engine one.
 //
-// Numbers with a letter are the behaviours of the original system's own tests; n.m are those that it never tested;
-// P1..P16 are the promises of this library ("What every engine promises" in docs/remote.md).
+// Numbers with a letter are the behaviours of the original system's own tests; plain numbers are those that it never
+// tested; P1..P16 are the promises of this library ("What every engine promises" in docs/remote.md).
 // itp = runs on inline, thread, process; nc = must not compile (must_not_compile_test.cc); - = cannot exist here.
+// clang-format off
 //
-//   D1  itp  a listed class works locally, unchanged                    LocalUse
-//   D2  nc   missing getter, local call        D3  nc  missing setter, local call
-//   R1  itp  getters see constructor values and what setters changed    GettersAndSetters
-//   R2  nc   missing method                    R3  nc  missing method with arguments
-//   R4  nc   wrong argument                    R5  nc  argument that cannot travel (a handle)
-//   R6  nc   result that cannot travel (self)  R11 nc  class with a lock; itp: user classes travel (UserClassesTravel)
-//   R7  itp  several objects, each its own, in order (dial-in belongs to the network engine)     ManyObjects
-//   R8  itp  an error in one object leaves the others alone             ErrorStaysWithItsObject
-//   R12 itp  ten threads, ten objects, 1,000 dependent calls each       TenThreadsTenObjects
-//   R13 itp  an error carries the far stack                             ErrorCarriesContext
-//   C1  itp  constructor throws; the only slot is free again            ConstructorErrorFreesItsSlot
-//   C2  itp  method throws; C2 of the original needs a new object, here the same one goes on ObjectLivesOnAfterError C3
-//   itp  eight objects on eight slots      C4 itp  ten one after another on four slots       SlotsAreReused C5  p    a
-//   method that ends its process: error, later calls too; a new object works          ExitInMethod C6  p    the same
-//   with futures                                      ExitInMethod C12 itp  an object takes exactly one slot
-//   SlotsAreCounted C13 nc   a function cannot be listed C16-C18, C22  -  reserved names and attributes beside methods
-//   do not exist: a class lists methods, C++ looks them up C19 itp  getters give int, float and a 3x3 array exactly
-//   ValuesAreExact F1-F5 itp futures: at once, get once, not ready, time-out keeps the future       Futures* F6  itp
-//   error at get(); its slot can be used again                 FutureCarriesTheError F7  itp  ten objects in turn on
-//   two slots                           SlotsAreReused F8  itp  getters through futures FutureGetters 1   itp  a call
-//   after an exception works   2   p  killed in mid-call: error within 1 s, create works (KilledInMidCall) 4   p    a
-//   learner that computes or is stopped for long loses nobody (StoppedLearnerLosesNobody) 5   itp  garbage:
-//   wire/archive_test.cc (mutated messages), internal/frame_test.cc (frames) 7   itp  call time-out, cancel,
-//   pipelining, wait_any                Within*, Cancel*, WaitAny* 8   itp  a released slot is free within 50 ms
-//   SlotIsFreeWithin50ms 12  itp  deep copies, NaN, inf, empty, zero-dimensional; > 4 GiB when PARL_TEST_HUGE is set
-//   ValuesAreExact, HugeArray 15  -    no port is opened by these engines (network engine) P1 OrderAndExclusion,
-//   ObjectsRunInParallel (tp)     P2 Error*            P3 OverwrittenArray, ValuesAreExact P4 Futures*, WaitAny*,
-//   FutureOutlivesTheHandle      P5 Goodbye*, ManagerEnds*, SharedHandle, ForkedChild P6 BackPressure*      P7
-//   KilledInMidCall (p)        P8 Within*, CreateHasADeadline, StuckObjectIsLeftAlone (t) P9 Restart* (p)       P10
-//   SlotIsFreeWithin50ms, SlotsAreCounted          P11 Broadcast*, Versioned* P12 nc + NestedCreateIsRefused,
-//   CallThatWouldWaitForItself (it)          P13 ManagersSideBySide P14 NoLeaks, IdleManager,
-//   WorkersDieWithTheirLearner (p), WorkerOutput (p) P15, P16: loopback, TLS, 1,000 workers: network engine; sizes
-//   checked first: wire/archive_test.cc
+//   behaviour                                                              where  test
+//   D1   a listed class works locally, unchanged                           itp    LocalUse
+//   D2   missing getter, local call                                        nc
+//   D3   missing setter, local call                                        nc
+//   R1   getters see constructor values and what setters changed           itp    GettersAndSetters
+//   R2   missing method                                                    nc
+//   R3   missing method with arguments                                     nc
+//   R4   wrong argument                                                    nc
+//   R5   argument that cannot travel (a handle)                            nc
+//   R6   result that cannot travel (self)                                  nc
+//   R7   several objects, each its own, in order (dial-in: network engine) itp    ManyObjects
+//   R8   an error in one object leaves the others alone                    itp    ErrorStaysWithItsObject
+//   R11  a class with a lock cannot travel; user classes do                nc itp UserClassesTravel
+//   R12  ten threads, ten objects, 1,000 dependent calls each              itp    TenThreadsTenObjects
+//   R13  an error carries the far stack                                    itp    ErrorCarriesContext
+//   C1   constructor throws; the only slot is free again                   itp    ConstructorErrorFreesItsSlot
+//   C2   method throws; the same object goes on                            itp    ObjectLivesOnAfterError
+//   C3   eight objects on eight slots                                      itp    ManyObjects
+//   C4   ten one after another on four slots, then four at once            itp    SlotsAreReused
+//   C5   a method that ends its process: error, no hang; a new one works   p      ExitInMethod (elsewhere it ends the program)
+//   C6   the same with futures                                             p      ExitInMethod
+//   C12  an object takes exactly one slot                                  itp    SlotsAreCounted
+//   C13  a function cannot be listed                                       nc
+//   C16-C18, C22  reserved names, attributes beside methods                -      a class lists methods; C++ looks names up
+//   C19  getters give int, float and a 3x3 array exactly                   itp    ValuesAreExact
+//   F1   each call gives a future at once      F2  get() once              itp    GetGivesTheValueOnce
+//   F3-F5 not ready, then ready; a time-out keeps the future               tp     NotReadyThenReady
+//   F6   error at get(); its slot can be used again                        itp    FutureCarriesTheError
+//   F7   ten objects in turn on few slots                                  itp    SlotsAreReused
+//   F8   getters through futures                                           itp    FutureGetters
+//   1    a call after an exception works                                   itp    ObjectLivesOnAfterError
+//   2    killed in mid-call: error within 1 s, the next create works       p      KilledInMidCall
+//   4    a learner that stands still, a worker that does: nobody is lost   p      StoppedLearnerLosesNobody
+//   5    garbage is refused                                                       wire/archive_test.cc, internal/frame_test.cc
+//   7    call time-out, cancel, pipelining, wait_any                       tp     Within*, Cancel*, Pipelining, WaitAny*
+//   8    a released slot is free within 50 ms                              itp    SlotIsFreeWithin50ms
+//   12   deep copies, NaN, inf, empty, zero-dimensional                    itp    ValuesAreExact, OverwrittenArray
+//        > 4 GiB, when PARL_TEST_HUGE is set                               itp    HugeArray
+//   15   port in use                                                       -      these engines open none
+//   P1   order, one at a time; objects in parallel                         itp    OrderAndExclusion, ObjectsRunInParallel (tp)
+//   P2   errors of every kind, and life after them                         itp    suite Errors
+//   P3   values travel, memory is not shared                               itp    OverwrittenArray, CallerAndObjectShareNoMemory
+//   P4   futures                                                           itp    suites Futures, Concurrent
+//   P5   goodbye, close, the manager's end, sharing, fork                  itp    Goodbye*, ManagerEnds*, SharedHandle, ForkedChild
+//   P6   back-pressure                                                     tp     BackPressure*
+//   P7   a killed peer                                                     p      KilledInMidCall
+//   P8   deadlines                                                         tp     Within*, CreateHasADeadline, ShutdownHasADeadline
+//   P9   re-creation; workers end with their learner                       p      RestartByPolicy, WorkersDieWithTheirLearner
+//   P10  slots                                                             itp    SlotIsFreeWithin50ms, SlotsAreCounted
+//   P11  broadcast, Versioned                                              itp    Broadcast, VersionedTravelsOnce, OneLoss* (p)
+//   P12  handles stay; no nested create; no waiting for oneself            nc itp NestedCreateIsRefused, CallThatWouldWait* (it)
+//   P13  several managers                                                  itp    ManagersSideBySide
+//   P14  hygiene                                                           itp    NoLeaks, IdleManager, WorkerOutput (p), Interrupt* (p)
+//   P15, P16  TLS, 1,000 workers                                           -      network engine; sizes first: wire/archive_test.cc
+// clang-format on
 #pragma once
 
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <set>
 #include <vector>
 
 #include "parl/core/check.h"
@@ -120,6 +121,32 @@ TEST(Factory, OneNameForEachClass) {
   const auto* entry = internal::find_class("two.Twin");
   ASSERT_NE(entry, nullptr);
   EXPECT_EQ(internal::fingerprint(*entry->info), "parl-remote 1; class two.Twin; constructors (); f()->i4");
+}
+
+namespace one {
+struct Offered {
+  explicit Offered(std::string, int64_t = 0) {}
+  int f() { return 3; }
+};
+PARL_REMOTE_CLASS(Offered, f);
+}  // namespace one
+
+TEST(Factory, OfferEntersAClassThatNobodyCreates) {
+  const auto* entry = internal::find_class("Offered");
+  ASSERT_NE(entry, nullptr);
+  ASSERT_EQ(entry->constructors.size(), 2u);
+  offer<one::Offered(std::string)>();
+  offer<one::Offered(const char*, int64_t)>();
+  std::set<std::string> signatures;
+  for (const auto& c : entry->constructors) signatures.insert(c.signature);
+  EXPECT_EQ(signatures, (std::set<std::string>{"(s)", "(s,i8)"}));
+  Writer w;
+  wire::save(w, std::tuple<std::string>("x"));
+  Reader r(w.head());
+  const auto& by_name = entry->constructors[entry->constructors[0].signature == "(s)" ? 0 : 1];
+  void* object = by_name.construct_wire(r);
+  EXPECT_EQ(static_cast<one::Offered*>(object)->f(), 3);
+  entry->info->destroy(object);
 }
 
 TEST(Factory, TwoClassesUnderOneNameAreRefused) {

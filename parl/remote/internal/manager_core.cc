@@ -238,7 +238,10 @@ void ManagerCore::overlap(int n, const std::function<void(int)>& build) {
   };
   std::vector<std::thread> helpers;
   const bool is_inline = options().engine == "inline";  // objects belong to the caller's thread
-  for (int i = 1; i < std::min(n, kStartsAtOnce) && !is_inline; ++i) helpers.emplace_back(work);
+  try {
+    for (int i = 1; i < std::min(n, kStartsAtOnce) && !is_inline; ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: those that are there do it all
+  }
   work();
   for (std::thread& helper : helpers) helper.join();
   for (const std::exception_ptr& failure : failures) {
