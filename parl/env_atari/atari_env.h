@@ -46,6 +46,7 @@ class AtariEnv final : public Env {
 
   // For looking inside, as the golden tests do.
   int lives() const { return emulator_.lives(); }
+  int frame_height() const { return emulator_.height(); }
   double step_score() const { return step_score_; }  // points of the last step, unclipped
   void grey_frames(std::vector<uint8_t>& last, std::vector<uint8_t>& previous) const;
 
