@@ -10,10 +10,23 @@
 namespace parl {
 namespace {
 
-constexpr int64_t kAlign = 16;  // floats: every parameter starts on a cache line
-
 std::vector<int64_t> dense_strides(const at::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() ? tensor.strides().vec() : tensor.contiguous().strides().vec();
+}
+
+// n is a multiple of kAlign. Floats within a block of 1,024, doubles over the blocks.
+double sum_of_squares(const float* g, int64_t n) {
+  constexpr int64_t kBlock = FlatParameters::kAlign;
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += 64 * kBlock) {
+    float lanes[kBlock] = {};
+    const int64_t end = std::min(n, begin + 64 * kBlock);
+    for (int64_t i = begin; i < end; i += kBlock) {
+      for (int64_t k = 0; k < kBlock; ++k) lanes[k] += g[i + k] * g[i + k];
+    }
+    for (float lane : lanes) total += lane;
+  }
+  return total;
 }
 
 struct RmspropRule {
@@ -100,19 +113,28 @@ at::Tensor FlatParameters::view(const at::Tensor& flat, size_t i) const {
 
 double FlatParameters::gradient_norm() const {
   if (!gradients_.is_cpu()) return gradients_.to(at::kDouble).norm().item<double>();
-  constexpr int64_t kBlock = 16;
-  const float* g = gradients_.const_data_ptr<float>();
-  const int64_t n = gradients_.numel();  // a multiple of kAlign
-  double total = 0;
-  for (int64_t begin = 0; begin < n; begin += 64 * kBlock) {
-    float lanes[kBlock] = {};
-    const int64_t end = std::min(n, begin + 64 * kBlock);
-    for (int64_t i = begin; i < end; i += kBlock) {
-      for (int64_t k = 0; k < kBlock; ++k) lanes[k] += g[i + k] * g[i + k];
-    }
-    for (float lane : lanes) total += lane;
+  return std::sqrt(sum_of_squares(gradients_.const_data_ptr<float>(), size()));
+}
+
+double FlatParameters::reduce_gradients(const std::vector<FlatParameters*>& others, int64_t begin, int64_t end) {
+  torch::NoGradGuard no_grad;
+  at::Tensor part = gradients_.narrow(0, begin, end - begin);
+  if (!part.is_cpu()) {
+    for (FlatParameters* other : others) part.add_(other->gradients_.narrow(0, begin, end - begin));
+    return part.to(at::kDouble).pow(2).sum().item<double>();
   }
-  return std::sqrt(total);
+  constexpr int64_t kPiece = 4096;  // stays in the first-level cache between the addition and the squares
+  double total = 0;
+  for (int64_t at = begin; at < end; at += kPiece) {
+    const int64_t n = std::min(kPiece, end - at);
+    float* __restrict sum = gradients_.mutable_data_ptr<float>() + at;
+    for (FlatParameters* other : others) {
+      const float* __restrict g = other->gradients_.const_data_ptr<float>() + at;
+      for (int64_t i = 0; i < n; ++i) sum[i] += g[i];
+    }
+    total += sum_of_squares(sum, n);
+  }
+  return total;
 }
 
 std::string FlatParameters::find_nonfinite(bool gradients) const {
@@ -135,36 +157,45 @@ FlatOptimizer::FlatOptimizer(FlatParameters& parameters, OptimizerConfig config)
 }
 
 void FlatOptimizer::step(double learning_rate, double gradient_scale) {
+  step_part(learning_rate, gradient_scale, 0, parameters_.size());
+  finish_step();
+}
+
+void FlatOptimizer::step_part(double learning_rate, double gradient_scale, int64_t begin, int64_t end) {
   torch::NoGradGuard no_grad;
-  ++steps_;
-  at::Tensor p = parameters_.values(), g = parameters_.gradients();
-  const double correction1 = 1 - std::pow(config_.beta1, static_cast<double>(steps_));
-  const double correction2 = 1 - std::pow(config_.beta2, static_cast<double>(steps_));
+  const int64_t n = end - begin;
+  at::Tensor p = parameters_.values().narrow(0, begin, n), g = parameters_.gradients().narrow(0, begin, n);
+  at::Tensor v = v_.narrow(0, begin, n), m = adam_ ? m_.narrow(0, begin, n) : at::Tensor();
+  const double correction1 = 1 - std::pow(config_.beta1, static_cast<double>(steps_ + 1));
+  const double correction2 = 1 - std::pow(config_.beta2, static_cast<double>(steps_ + 1));
   if (!p.is_cpu()) {
     at::Tensor scaled = g * gradient_scale;
-    v_.mul_(adam_ ? config_.beta2 : config_.alpha)
-        .addcmul_(scaled, scaled, 1 - (adam_ ? config_.beta2 : config_.alpha));
-    if (adam_) m_.mul_(config_.beta1).add_(scaled, 1 - config_.beta1);
-    at::Tensor denominator = v_.sqrt().div_(adam_ ? std::sqrt(correction2) : 1.0).add_(config_.eps);
-    p.addcdiv_(adam_ ? m_ : scaled, denominator, -learning_rate / (adam_ ? correction1 : 1.0));
-  } else {
-    float* pp = p.mutable_data_ptr<float>();
-    const float* pg = g.const_data_ptr<float>();
-    float* pv = v_.mutable_data_ptr<float>();
-    const float scale = static_cast<float>(gradient_scale), eps = static_cast<float>(config_.eps);
-    if (adam_) {
-      const AdamRule rule{static_cast<float>(learning_rate / correction1),
-                          scale,
-                          static_cast<float>(config_.beta1),
-                          static_cast<float>(config_.beta2),
-                          eps,
-                          static_cast<float>(1 / std::sqrt(correction2))};
-      apply(rule, pp, pg, m_.mutable_data_ptr<float>(), pv, p.numel(), true);
-    } else {
-      const RmspropRule rule{static_cast<float>(learning_rate), scale, static_cast<float>(config_.alpha), eps};
-      apply(rule, pp, pg, nullptr, pv, p.numel(), false);
-    }
+    v.mul_(adam_ ? config_.beta2 : config_.alpha).addcmul_(scaled, scaled, 1 - (adam_ ? config_.beta2 : config_.alpha));
+    if (adam_) m.mul_(config_.beta1).add_(scaled, 1 - config_.beta1);
+    at::Tensor denominator = v.sqrt().div_(adam_ ? std::sqrt(correction2) : 1.0).add_(config_.eps);
+    p.addcdiv_(adam_ ? m : scaled, denominator, -learning_rate / (adam_ ? correction1 : 1.0));
+    return;
   }
+  float* pp = p.mutable_data_ptr<float>();
+  const float* pg = g.const_data_ptr<float>();
+  float* pv = v.mutable_data_ptr<float>();
+  const float scale = static_cast<float>(gradient_scale), eps = static_cast<float>(config_.eps);
+  if (adam_) {
+    const AdamRule rule{static_cast<float>(learning_rate / correction1),
+                        scale,
+                        static_cast<float>(config_.beta1),
+                        static_cast<float>(config_.beta2),
+                        eps,
+                        static_cast<float>(1 / std::sqrt(correction2))};
+    apply(rule, pp, pg, m.mutable_data_ptr<float>(), pv, n, true);
+  } else {
+    const RmspropRule rule{static_cast<float>(learning_rate), scale, static_cast<float>(config_.alpha), eps};
+    apply(rule, pp, pg, nullptr, pv, n, false);
+  }
+}
+
+void FlatOptimizer::finish_step() {
+  ++steps_;
   parameters_.bump_versions();
 }
 

@@ -30,8 +30,13 @@ class FlatParameters {
   at::Tensor& values() { return values_; }  // [n] float32
   at::Tensor& gradients() { return gradients_; }
   void zero_gradients() { gradients_.zero_(); }
+  int64_t size() const { return values_.numel(); }  // floats, padding included; a multiple of kAlign
+  static constexpr int64_t kAlign = 16;             // floats: every parameter starts on a cache line
   // L2 norm over all gradients, accumulated in double.
   double gradient_norm() const;
+  // Adds the gradients of `others` (same layout), in their order, to [begin, end) of this one's and gives the sum of
+  // squares of the result there. Bounds are multiples of kAlign; distinct ranges may be worked on by distinct threads.
+  double reduce_gradients(const std::vector<FlatParameters*>& others, int64_t begin, int64_t end);
   // The name of the first parameter with a NaN or inf in its values or gradient; empty when there is none.
   std::string find_nonfinite(bool gradients) const;
   // Call after writing values() behind torch's back: caches that watch a parameter's version then notice.
@@ -64,6 +69,9 @@ class FlatOptimizer {
   FlatOptimizer(FlatParameters& parameters, OptimizerConfig config);
   // parameters -= update for gradients * gradient_scale, in one pass.
   void step(double learning_rate, double gradient_scale = 1.0);
+  // The same in parts, for several threads: every range once, then finish_step() by one of them.
+  void step_part(double learning_rate, double gradient_scale, int64_t begin, int64_t end);
+  void finish_step();
   int64_t steps() const { return steps_; }
 
   // "optimizer/steps", "optimizer/v/<parameter>", "optimizer/m/<parameter>" (Adam).

@@ -140,13 +140,14 @@ bool ImpalaLearner::learn_minibatch(const Batch& batch, const std::vector<int64_
   const double steps = static_cast<double>(index.size()) * static_cast<double>(batch.length());
   const double scale = config_.loss_reduction == Reduction::kMean ? 1 / steps : 1;
   const LossSums sums = compute_gradients(batch, index, options, scale);
-  const double loss = sums.total(options) * scale, norm = parameters_.gradient_norm();
+  const double loss = sums.total(options) * scale, norm = reduce_gradients();
   if (!std::isfinite(loss)) throw_nonfinite(batch, "loss");
   if (!std::isfinite(norm)) throw_nonfinite(batch, "gradient norm");
   if (check_kl && config_.target_kl > 0 && sums.kl / steps > config_.target_kl) return false;
 
   const double factor = config_.max_grad_norm > 0 ? std::min(1.0, config_.max_grad_norm / (norm + 1e-6)) : 1.0;
-  optimizer_.step(lr, factor);
+  team_.run([&](int i) { optimizer_.step_part(lr, factor, part_begin(i), part_begin(i + 1)); });
+  optimizer_.finish_step();
   for (auto& replica : replica_parameters_) replica->bump_versions();
   totals.sums += sums;
   totals.loss += loss;
@@ -174,19 +175,21 @@ LossSums ImpalaLearner::compute_gradients(const Batch& batch, const std::vector<
     sums = {};
     for (const GradientWorker& worker : workers_) sums += worker.sums();
   }
-  add_replica_gradients();
   return sums;
 }
 
-void ImpalaLearner::add_replica_gradients() {
-  if (replica_parameters_.empty()) return;
-  const int64_t n = parameters_.gradients().numel(), parts = team_.size();
+double ImpalaLearner::reduce_gradients() {
+  std::vector<FlatParameters*> others;
+  for (auto& replica : replica_parameters_) others.push_back(replica.get());
+  std::vector<double> squares(static_cast<size_t>(team_.size()));
   team_.run([&](int i) {
-    const int64_t begin = n * i / parts, length = n * (i + 1) / parts - begin;
-    torch::NoGradGuard no_grad;
-    at::Tensor sum = parameters_.gradients().narrow(0, begin, length);
-    for (auto& replica : replica_parameters_) sum.add_(replica->gradients().narrow(0, begin, length));
+    squares[static_cast<size_t>(i)] = parameters_.reduce_gradients(others, part_begin(i), part_begin(i + 1));
   });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+int64_t ImpalaLearner::part_begin(int member) const {
+  return parameters_.size() / FlatParameters::kAlign * member / team_.size() * FlatParameters::kAlign;
 }
 
 std::vector<int64_t> ImpalaLearner::shuffled(int64_t n) {

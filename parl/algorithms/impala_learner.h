@@ -67,7 +67,9 @@ class ImpalaLearner {
                        double lr, bool check_kl, Totals& totals);
   LossSums compute_gradients(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
                              double scale);
-  void add_replica_gradients();
+  // Adds the replicas' gradients to the main one's; gives the norm of the sum.
+  double reduce_gradients();
+  int64_t part_begin(int member) const;  // of the flat parameters
   std::vector<int64_t> shuffled(int64_t n);
   LearnStats statistics(const Totals& totals, const Batch& batch, double lr, double entropy_cost) const;
   [[noreturn]] void throw_nonfinite(const Batch& batch, const std::string& fallback) const;

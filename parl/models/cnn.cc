@@ -86,11 +86,7 @@ PolicyValue Cnn::forward_with_torch(const at::Tensor& obs) {
   at::Tensor x = image_to_float(obs, spec_);
   for (size_t i = 0; i < layers_.size(); ++i) {
     at::Tensor weight = i == 0 && spec_.obs_dtype == DType::kU8 ? weights_[i] * kPixelScale : weights_[i];
-    if (layers_[i].kernel == 0) {
-      x = at::linear(x.permute({0, 2, 3, 1}).flatten(1), weight.permute({0, 2, 3, 1}).flatten(1), biases_[i]);
-    } else {
-      x = at::conv2d(x, weight, biases_[i], layers_[i].stride, layers_[i].padding);
-    }
+    x = at::conv2d(x, weight, biases_[i], layers_[i].stride, layers_[i].padding);
     x = x.relu();
   }
   x = x.flatten(1);
