@@ -63,9 +63,10 @@ void GradientWorker::forward(const Batch& batch, const std::vector<int64_t>& ind
   kept_.clear();
   const int64_t rows = config_.micro_batch > 0 ? config_.micro_batch : model_.preferred_rows();
   const int64_t all = static_cast<int64_t>(index.size());
-  const int64_t step = rows == 0 ? std::max<int64_t>(all, 1) : std::max<int64_t>(1, rows / (batch.length() + 1));
-  for (int64_t begin = 0; begin < all; begin += step) {
-    const std::vector<int64_t> unrolls(index.begin() + begin, index.begin() + std::min(all, begin + step));
+  const int64_t limit = rows == 0 ? std::max<int64_t>(all, 1) : std::max<int64_t>(1, rows / (batch.length() + 1));
+  const int64_t pieces = (all + limit - 1) / limit;
+  for (int64_t i = 0; i < pieces; ++i) {
+    const std::vector<int64_t> unrolls = part_of(index, i, pieces);
     Piece piece = forward_piece(take(batch, unrolls), options);
     if (keep) {
       kept_.push_back(std::move(piece));

@@ -39,7 +39,7 @@ class Cnn : public Model {
 
   PolicyValue forward(const at::Tensor& obs) override;
   std::unique_ptr<Recording> record(const at::Tensor& obs) override;
-  int64_t preferred_rows() const override { return 240; }
+  int64_t preferred_rows() const override { return 288; }
   // Whether forward() and record() use the hand-written passes for such observations.
   bool is_fused_for(const at::Tensor& obs) const;
   // Forward by torch's operators alone: differentiable, and the reference for the hand-written passes.

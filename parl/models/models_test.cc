@@ -90,6 +90,24 @@ TEST(Cnn, HandWrittenPassesEqualTorch) {
   }
 }
 
+TEST(Cnn, BackwardOverSeveralChunks) {
+  for (const auto& c :
+       {NetCase{"atari42", image_spec(42), atari42_layers()}, NetCase{"nature", image_spec(84), nature_layers()}}) {
+    auto model = make_cnn(c.spec, c.layers);
+    const int64_t n = c.spec.obs_shape[0] == 42 ? 613 : 300;
+    const at::Tensor obs = random_obs(c.spec, n);
+    if (!model->is_fused_for(obs)) GTEST_SKIP() << "no AVX-512 in this build";
+    const at::Tensor d_logits = torch::randn({n, 6}), d_value = torch::randn({n});
+    PolicyValue expected = model->forward_with_torch(obs);
+    torch::autograd::backward({expected.logits, expected.value}, {d_logits, d_value});
+    std::vector<at::Tensor> gradients;
+    for (at::Tensor& p : model->parameters()) gradients.push_back(p.grad().clone()), p.grad().zero_();
+    model->record(obs)->backward(d_logits, d_value);
+    size_t i = 0;
+    for (const auto& item : model->named_parameters()) expect_close(item.value().grad(), gradients[i++], item.key());
+  }
+}
+
 TEST(Cnn, SameBitsInEveryBatch) {  // ratios are exactly 1 at lag 0
   for (const NetCase& c : net_cases()) {
     auto model = make_cnn(c.spec, c.layers);

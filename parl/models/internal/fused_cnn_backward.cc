@@ -193,7 +193,7 @@ void FusedCnn::backward(const void* obs, int n, const Activations& kept, const f
     dh_ = FloatBuffer(static_cast<size_t>(kChunkRows) * dense_out_);
     dx_ = FloatBuffer(static_cast<size_t>(kChunkRows) * dense_in_);
     pack_a_ = FloatBuffer(static_cast<size_t>(kOuterDepth) * dense_out_);
-    pack_b_ = FloatBuffer(static_cast<size_t>(kDenseDepth) * 4 * kLanes);
+    pack_b_ = FloatBuffer(static_cast<size_t>(std::max(kDenseDepth * 4 * kLanes, kOuterDepth * 2 * kLanes)));
     live_.resize(kChunkRows);
   }
   for (Layer& layer : layers_) {

@@ -3,7 +3,7 @@
 
 namespace parl::internal {
 
-inline constexpr int kChunkRows = 240;          // observations per matrix product; a multiple of its tile of 6
+inline constexpr int kChunkRows = 288;          // observations per matrix product; a multiple of its tile of 6
 inline constexpr int kDenseDepth = 128;         // a block of weights is 128 x 64 floats: 32 KiB
 inline constexpr int kOuterDepth = kChunkRows;  // rows per block of the dense weight gradient: each touches all of it
 inline constexpr int kStripBytes = 28 * 1024;   // image and gradient rows per strip of a convolution's weight gradient
