@@ -26,10 +26,10 @@ struct Tile {
 
 // kSpacing 0: known at run time only.
 template <int P, int V, int kSpacing>
-PARL_INLINE void accumulate(const ConvRun& run, Tile<P, V>& tile) {
+PARL_INLINE void accumulate(const ConvRun& run, const float* first, Tile<P, V>& tile) {
   const ptrdiff_t spacing = kSpacing ? kSpacing : run.spacing;
   for (int ky = run.ky_begin; ky < run.ky_end; ++ky) {
-    const float* __restrict in = run.in + ky * run.row_stride;
+    const float* __restrict in = first + ky * run.row_stride;
     const float* __restrict w = run.weights + static_cast<ptrdiff_t>(ky) * run.row_length * (V * kLanes);
     for (int j = 0; j < run.row_length; ++j, ++in, w += V * kLanes) {
       __m512 weight[V];
@@ -43,56 +43,59 @@ PARL_INLINE void accumulate(const ConvRun& run, Tile<P, V>& tile) {
 }
 
 template <int P, int V, int kSpacing>
-void forward_tile(const ConvRun& run) {
+void forward_tile(const ConvRun& run, const float* in, float* out, const float*) {
   Tile<P, V> tile;
   PARL_UNROLL for (int v = 0; v < V; ++v) {
     const __m512 bias = _mm512_loadu_ps(run.bias + v * kLanes);
     PARL_UNROLL for (int p = 0; p < P; ++p) tile.acc[p][v] = bias;
   }
-  accumulate<P, V, kSpacing>(run, tile);
+  accumulate<P, V, kSpacing>(run, in, tile);
   PARL_UNROLL for (int p = 0; p < P; ++p) {
     PARL_UNROLL for (int v = 0; v < V; ++v) {
-      _mm512_storeu_ps(run.out + p * run.out_spacing + v * kLanes, relu(tile.acc[p][v]));
+      _mm512_storeu_ps(out + p * run.out_spacing + v * kLanes, relu(tile.acc[p][v]));
     }
   }
 }
 
 template <int P, int V, int kSpacing>
-void backward_tile(const ConvRun& run) {
+void backward_tile(const ConvRun& run, const float* in, float* out, const float* mask) {
   Tile<P, V> tile;
   PARL_UNROLL for (int p = 0; p < P; ++p) {
     PARL_UNROLL for (int v = 0; v < V; ++v) tile.acc[p][v] = _mm512_setzero_ps();
   }
-  accumulate<P, V, kSpacing>(run, tile);
+  accumulate<P, V, kSpacing>(run, in, tile);
   PARL_UNROLL for (int p = 0; p < P; ++p) {
     PARL_UNROLL for (int v = 0; v < V; ++v) {
       const ptrdiff_t at = p * run.out_spacing + v * kLanes;
-      const __mmask16 live = _mm512_cmp_ps_mask(_mm512_loadu_ps(run.mask + at), _mm512_setzero_ps(), _CMP_GT_OQ);
-      _mm512_storeu_ps(run.out + at, _mm512_maskz_mov_ps(live, tile.acc[p][v]));
+      const __mmask16 live = _mm512_cmp_ps_mask(_mm512_loadu_ps(mask + at), _mm512_setzero_ps(), _CMP_GT_OQ);
+      _mm512_storeu_ps(out + at, _mm512_maskz_mov_ps(live, tile.acc[p][v]));
     }
   }
 }
 
-using TileFunction = void (*)(const ConvRun&);
+using TileFunction = void (*)(const ConvRun&, const float* in, float* out, const float* mask);
 template <bool kForward, int V, int kSpacing, size_t... P>
 constexpr auto make_table(std::index_sequence<P...>) {
   return std::array<TileFunction, sizeof...(P)>{(kForward ? forward_tile<static_cast<int>(P) + 1, V, kSpacing>
                                                           : backward_tile<static_cast<int>(P) + 1, V, kSpacing>)...};
 }
 
-// Cuts the run into tiles of nearly equal size, none above kMaxP.
+// Cuts the run into tiles of nearly equal size, none above kMaxP. (The run is not copied: reading it back in wide words
+// right after its fields were written would stall on every call.)
 template <bool kForward, int V, int kSpacing, int kMaxP>
-void run_tiles(ConvRun run) {
+void run_tiles(const ConvRun& run) {
   static constexpr auto kTable = make_table<kForward, V, kSpacing>(std::make_index_sequence<kMaxP>{});
-  int tiles = (run.pixels + kMaxP - 1) / kMaxP;
-  while (run.pixels > 0) {
-    const int p = (run.pixels + tiles - 1) / tiles;
-    kTable[static_cast<size_t>(p - 1)](run);
-    run.in += p * run.spacing;
-    run.out += p * run.out_spacing;
-    if (run.mask) run.mask += p * run.out_spacing;
-    run.pixels -= p;
-    --tiles;
+  if (run.pixels <= kMaxP) return kTable[static_cast<size_t>(run.pixels - 1)](run, run.in, run.out, run.mask);
+  int rest = run.pixels;
+  const float *in = run.in, *mask = run.mask;
+  float* out = run.out;
+  for (int tiles = (rest + kMaxP - 1) / kMaxP; tiles > 0; --tiles) {
+    const int p = (rest + tiles - 1) / tiles;
+    kTable[static_cast<size_t>(p - 1)](run, in, out, mask);
+    in += p * run.spacing;
+    out += p * run.out_spacing;
+    if (mask) mask += p * run.out_spacing;
+    rest -= p;
   }
 }
 
@@ -243,10 +246,71 @@ void outer_block(const float* a, const float* b, int depth, float* c, ptrdiff_t 
   }
 }
 
+void channel_sums(const float* dy, ptrdiff_t spacing, ptrdiff_t row_stride, int rows, int pixels, int channels,
+                  float* sums) {
+  for (int c = 0; c < channels; c += kLanes) {
+    __m512 even = _mm512_loadu_ps(sums + c), odd = _mm512_setzero_ps();
+    for (int row = 0; row < rows; ++row) {
+      const float* d = dy + row * row_stride + c;
+      int x = 0;
+      for (; x + 2 <= pixels; x += 2, d += 2 * spacing) {
+        even = _mm512_add_ps(even, _mm512_loadu_ps(d));
+        odd = _mm512_add_ps(odd, _mm512_loadu_ps(d + spacing));
+      }
+      if (x < pixels) even = _mm512_add_ps(even, _mm512_loadu_ps(d));
+    }
+    _mm512_storeu_ps(sums + c, _mm512_add_ps(even, odd));
+  }
+}
+
+void bytes_to_floats(const unsigned char* from, ptrdiff_t n, float* to) {
+  for (; n > 0; n -= kLanes, from += kLanes, to += kLanes) {
+    const __mmask16 mask = n >= kLanes ? 0xffff : static_cast<__mmask16>((1u << n) - 1);
+    const __m512i wide = _mm512_maskz_cvtepu8_epi32(mask, _mm_maskz_loadu_epi8(mask, from));
+    _mm512_mask_storeu_ps(to, mask, _mm512_maskz_cvtepi32_ps(mask, wide));
+  }
+}
+
+namespace {
+
+// A 16 x 16 block in registers: pairs, fours, then quarters change places.
+void transpose_block(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride) {
+  __m512 a[16], b[16];
+  PARL_UNROLL for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(from + i * from_stride);
+  PARL_UNROLL for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_maskz_unpacklo_ps(0xffff, a[i], a[i + 1]);
+    b[i + 1] = _mm512_maskz_unpackhi_ps(0xffff, a[i], a[i + 1]);
+  }
+  PARL_UNROLL for (int i = 0; i < 16; i += 4) {
+    PARL_UNROLL for (int k = 0; k < 2; ++k) {
+      const __m512 x = b[i + k], y = b[i + 2 + k];
+      a[i + 2 * k] = _mm512_maskz_shuffle_ps(0xffff, x, y, 0x44);
+      a[i + 2 * k + 1] = _mm512_maskz_shuffle_ps(0xffff, x, y, 0xee);
+    }
+  }
+  PARL_UNROLL for (int i = 0; i < 4; ++i) {  // column i of every quarter: rows 0-3, 4-7, 8-11, 12-15
+    const __m512 low = _mm512_maskz_shuffle_f32x4(0xffff, a[i], a[4 + i], 0x88);
+    const __m512 high = _mm512_maskz_shuffle_f32x4(0xffff, a[i], a[4 + i], 0xdd);
+    const __m512 low2 = _mm512_maskz_shuffle_f32x4(0xffff, a[8 + i], a[12 + i], 0x88);
+    const __m512 high2 = _mm512_maskz_shuffle_f32x4(0xffff, a[8 + i], a[12 + i], 0xdd);
+    b[i] = _mm512_maskz_shuffle_f32x4(0xffff, low, low2, 0x88);
+    b[8 + i] = _mm512_maskz_shuffle_f32x4(0xffff, low, low2, 0xdd);
+    b[4 + i] = _mm512_maskz_shuffle_f32x4(0xffff, high, high2, 0x88);
+    b[12 + i] = _mm512_maskz_shuffle_f32x4(0xffff, high, high2, 0xdd);
+  }
+  PARL_UNROLL for (int i = 0; i < 16; ++i) _mm512_storeu_ps(to + i * to_stride, b[i]);
+}
+
+}  // namespace
+
 void transpose(const float* from, ptrdiff_t from_stride, int rows, int columns, float* to, ptrdiff_t to_stride) {
   for (int i0 = 0; i0 < rows; i0 += kLanes) {
     const int i1 = std::min(rows, i0 + kLanes);
-    for (int j = 0; j < columns; ++j) {
+    int j = 0;
+    for (; i1 - i0 == kLanes && j + kLanes <= columns; j += kLanes) {
+      transpose_block(from + i0 * from_stride + j, from_stride, to + j * to_stride + i0, to_stride);
+    }
+    for (; j < columns; ++j) {
       for (int i = i0; i < i1; ++i) to[j * to_stride + i] = from[i * from_stride + j];
     }
   }

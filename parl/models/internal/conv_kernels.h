@@ -60,6 +60,12 @@ void gemm_block(const float* a, ptrdiff_t a_stride, const float* b, int depth, f
 // c[i][0..32) += sum over n < depth of a[n][i] * b[n][0..32), for i < 8; a packed [depth][8], b packed [depth][32].
 void outer_block(const float* a, const float* b, int depth, float* c, ptrdiff_t c_stride);
 
+// sums[c] += sum over rows and pixels of dy[row][pixel][c], for c < channels (a multiple of 16).
+void channel_sums(const float* dy, ptrdiff_t spacing, ptrdiff_t row_stride, int rows, int pixels, int channels,
+                  float* sums);
+
+void bytes_to_floats(const unsigned char* from, ptrdiff_t n, float* to);
+
 // to[j][i] = from[i][j] for a rows x columns matrix.
 void transpose(const float* from, ptrdiff_t from_stride, int rows, int columns, float* to, ptrdiff_t to_stride);
 

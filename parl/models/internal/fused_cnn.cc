@@ -120,7 +120,7 @@ void FusedCnn::load_image(const void* obs, int row) {
   for (int y = 0; y < first.in_h; ++y, to += static_cast<ptrdiff_t>(first.pad_w) * first.in_c) {
     if (shape_.bytes) {
       const uint8_t* from = static_cast<const uint8_t*>(obs) + row * size + y * line;
-      for (ptrdiff_t i = 0; i < line; ++i) to[i] = static_cast<float>(from[i]);
+      bytes_to_floats(from, line, to);
     } else {
       std::copy_n(static_cast<const float*>(obs) + row * size + y * line, line, to);
     }

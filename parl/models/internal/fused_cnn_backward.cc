@@ -3,6 +3,7 @@
 #ifdef PARL_HAS_CONV_KERNELS
 
 #include <algorithm>
+#include <cstring>
 
 #include "parl/models/internal/fused_cnn_sizes.h"
 
@@ -93,13 +94,7 @@ void FusedCnn::weight_gradient(Layer& layer, const float* in) {
       conv_weight_gradient(strip, layer.vectors);
     }
   }
-  float* bias = layer.bias.get() + conv.out;
-  for (int y = 0; y < layer.out_h; ++y) {
-    for (int x = 0; x < layer.out_w; ++x) {
-      const float* d = dy + y * strip.dy_row_stride + static_cast<ptrdiff_t>(x) * conv.out;
-      for (int c = 0; c < conv.out; ++c) bias[c] += d[c];
-    }
-  }
+  channel_sums(dy, conv.out, strip.dy_row_stride, layer.out_h, layer.out_w, conv.out, layer.bias.get() + conv.out);
 }
 
 void FusedCnn::conv_backward(const void* obs, int row, int chunk_row, const Activations& kept) {
@@ -157,12 +152,16 @@ void FusedCnn::dense_weight_gradient(int n, const float* in, float* gradient) {
     for (int oc = 0; oc < dense_out_; oc += 8) {
       float* to = pack_a_.get() + static_cast<ptrdiff_t>(oc) * depth;
       const float* from = dh_.get() + static_cast<ptrdiff_t>(begin) * dense_out_ + oc;
-      for (int i = 0; i < depth; ++i) std::copy_n(from + static_cast<ptrdiff_t>(i) * dense_out_, 8, to + i * 8);
+      for (int i = 0; i < depth; ++i) {
+        std::memcpy(to + i * 8, from + static_cast<ptrdiff_t>(i) * dense_out_, 8 * sizeof(float));
+      }
     }
     for (int k = 0; k < dense_in_; k += kWidth) {
       const float* from = in + static_cast<ptrdiff_t>(begin) * dense_in_ + k;
-      for (int i = 0; i < depth; ++i)
-        std::copy_n(from + static_cast<ptrdiff_t>(i) * dense_in_, kWidth, pack_b_.get() + i * kWidth);
+      float* to = pack_b_.get();
+      for (int i = 0; i < depth; ++i) {
+        std::memcpy(to + i * kWidth, from + static_cast<ptrdiff_t>(i) * dense_in_, kWidth * sizeof(float));
+      }
       for (int oc = 0; oc < dense_out_; oc += 8) {
         outer_block(pack_a_.get() + static_cast<ptrdiff_t>(oc) * depth, pack_b_.get(), depth,
                     gradient + static_cast<ptrdiff_t>(oc) * dense_in_ + k, dense_in_);
