@@ -1,4 +1,5 @@
-// A custom environment and a custom network with IMPALA unchanged: a corridor walker that must fetch a key before the door.
+// A custom environment and a custom network with IMPALA unchanged: a corridor walker that must fetch a key before the
+// door.
 //   custom_env [inline|thread|process]
 // Shows the whole path of a user's own task: write an Env, write a Model, name both, train. About a minute on one core.
 #include <torch/torch.h>
@@ -77,8 +78,10 @@ struct CorridorNet : parl::Model {
 };
 
 void set_up(parl::Program& program) {
-  program.envs.add("Corridor-v0", "fetch the key, then the door", [](const parl::EnvRequest&) { return std::make_unique<Corridor>(); });
-  program.models.add("corridor_net", "one hidden layer", [](const parl::ModelSpec& spec) { return std::make_shared<CorridorNet>(spec); });
+  program.envs.add("Corridor-v0", "fetch the key, then the door",
+                   [](const parl::EnvRequest&) { return std::make_unique<Corridor>(); });
+  program.models.add("corridor_net", "one hidden layer",
+                     [](const parl::ModelSpec& spec) { return std::make_shared<CorridorNet>(spec); });
 }
 
 }  // namespace

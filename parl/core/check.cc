@@ -64,7 +64,8 @@ std::string Error::stack() const {
   return out;
 }
 
-std::vector<std::string> nearest_names(std::string_view word, const std::vector<std::string>& candidates, size_t limit) {
+std::vector<std::string> nearest_names(std::string_view word, const std::vector<std::string>& candidates,
+                                       size_t limit) {
   const std::string wanted = lower(word);
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string& candidate : candidates) {

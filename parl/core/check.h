@@ -35,7 +35,8 @@ template <typename... Args>
 }
 
 // The candidates closest to `word` by edit distance, best first; at most `limit`, only plausible ones.
-std::vector<std::string> nearest_names(std::string_view word, const std::vector<std::string>& candidates, size_t limit = 3);
+std::vector<std::string> nearest_names(std::string_view word, const std::vector<std::string>& candidates,
+                                       size_t limit = 3);
 
 // ", did you mean 'a' or 'b'?" for an error message; empty when nothing is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
@@ -54,7 +55,7 @@ template <typename T>
 std::string show(const T& value) {
   if constexpr (fmt::is_formattable<T>::value) {
     return fmt::format("{}", value);
-  } else if constexpr (requires(std::ostream& os) { os << value; }) {
+  } else if constexpr (requires(std::ostream & os) { os << value; }) {
     std::ostringstream os;
     os << value;
     return os.str();
@@ -71,21 +72,20 @@ std::string binary_values(const A& a, const B& b, const std::string& message) {
 }  // namespace internal
 }  // namespace parl
 
-#define PARL_CHECK(condition, ...)                                                                 \
-  do {                                                                                             \
-    if (!(condition)) [[unlikely]]                                                                 \
-      ::parl::internal::check_failed(__FILE__, __LINE__, #condition,                               \
-                                     ::parl::internal::check_message(__VA_ARGS__));                \
+#define PARL_CHECK(condition, ...)                                                                                  \
+  do {                                                                                                              \
+    if (!(condition)) [[unlikely]]                                                                                  \
+      ::parl::internal::check_failed(__FILE__, __LINE__, #condition, ::parl::internal::check_message(__VA_ARGS__)); \
   } while (false)
 
-#define PARL_CHECK_OP_(op, a, b, ...)                                                                             \
-  do {                                                                                                            \
-    const auto& parl_a_ = (a);                                                                                    \
-    const auto& parl_b_ = (b);                                                                                    \
-    if (!(parl_a_ op parl_b_)) [[unlikely]]                                                                       \
-      ::parl::internal::check_failed(                                                                             \
-          __FILE__, __LINE__, #a " " #op " " #b,                                                                  \
-          ::parl::internal::binary_values(parl_a_, parl_b_, ::parl::internal::check_message(__VA_ARGS__)));       \
+#define PARL_CHECK_OP_(op, a, b, ...)                                                                       \
+  do {                                                                                                      \
+    const auto& parl_a_ = (a);                                                                              \
+    const auto& parl_b_ = (b);                                                                              \
+    if (!(parl_a_ op parl_b_)) [[unlikely]]                                                                 \
+      ::parl::internal::check_failed(                                                                       \
+          __FILE__, __LINE__, #a " " #op " " #b,                                                            \
+          ::parl::internal::binary_values(parl_a_, parl_b_, ::parl::internal::check_message(__VA_ARGS__))); \
   } while (false)
 
 #define PARL_CHECK_EQ(a, b, ...) PARL_CHECK_OP_(==, a, b, __VA_ARGS__)

@@ -9,7 +9,9 @@ namespace parl {
 
 using Clock = std::chrono::steady_clock;
 
-inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Processor seconds that the calling thread has used.
 inline double thread_cpu_seconds() {

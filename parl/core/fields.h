@@ -7,8 +7,9 @@
 //   struct Settings { double lr = 1e-3; int actors = 2; };
 //   PARL_CONFIG(Settings, (lr, "learning rate"), (actors, "remote actors"));   // the same with a help text per field
 //
-// The line stands at namespace scope in the class's namespace. Private members are out of reach: make them public or use
-// a struct. for_each_field(object, f) calls f(const char* name, member&, const char* help) in the order of the list.
+// The line stands at namespace scope in the class's namespace. Private members are out of reach: make them public or
+// use a struct. for_each_field(object, f) calls f(const char* name, member&, const char* help) in the order of the
+// list.
 #pragma once
 
 #include <tuple>
@@ -25,10 +26,12 @@ struct Field {
 };
 
 template <typename T>
-concept HasFields = requires { parl_fields(std::type_identity<T>{}); };
+concept HasFields = requires {
+  parl_fields(std::type_identity<T>{});
+};
 
 template <typename T, typename F>
-  requires HasFields<std::remove_cvref_t<T>>
+requires HasFields<std::remove_cvref_t<T>>
 constexpr void for_each_field(T&& object, F&& f) {
   std::apply([&](const auto&... field) { (f(field.name, object.*(field.member), field.help), ...); },
              parl_fields(std::type_identity<std::remove_cvref_t<T>>{}));
@@ -55,13 +58,13 @@ constexpr void for_each_field(T&& object, F&& f) {
 #define PARL_FIELD_HELP_3_(Type, name, help) \
   ::parl::Field<Type, decltype(Type::name)> { #name, &Type::name, help }
 
-#define PARL_FIELDS(Type, ...)                                                          \
-  [[maybe_unused]] constexpr auto parl_fields(::std::type_identity<Type>) {             \
-    return ::std::tuple{PARL_FOR_EACH(PARL_FIELD_PLAIN_, Type, __VA_ARGS__)};           \
-  }                                                                                     \
+#define PARL_FIELDS(Type, ...)                                                \
+  [[maybe_unused]] constexpr auto parl_fields(::std::type_identity<Type>) {   \
+    return ::std::tuple{PARL_FOR_EACH(PARL_FIELD_PLAIN_, Type, __VA_ARGS__)}; \
+  }                                                                           \
   static_assert(true, "")
-#define PARL_CONFIG(Type, ...)                                                          \
-  [[maybe_unused]] constexpr auto parl_fields(::std::type_identity<Type>) {             \
-    return ::std::tuple{PARL_FOR_EACH(PARL_FIELD_HELP_, Type, __VA_ARGS__)};            \
-  }                                                                                     \
+#define PARL_CONFIG(Type, ...)                                               \
+  [[maybe_unused]] constexpr auto parl_fields(::std::type_identity<Type>) {  \
+    return ::std::tuple{PARL_FOR_EACH(PARL_FIELD_HELP_, Type, __VA_ARGS__)}; \
+  }                                                                          \
   static_assert(true, "")

@@ -34,7 +34,9 @@ TEST(Fields, WalksInOrderAndMayWrite) {
 
 TEST(Fields, ConfigCarriesHelp) {
   std::string all;
-  parl::for_each_field(Settings{}, [&](const char* name, const auto&, const char* help) { all += std::string(name) + "=" + help + ";"; });
+  parl::for_each_field(Settings{}, [&](const char* name, const auto&, const char* help) {
+    all += std::string(name) + "=" + help + ";";
+  });
   EXPECT_EQ(all, "lr=learning rate, first;actors=remote actors;names=names;");
 }
 }  // namespace

@@ -17,7 +17,9 @@ namespace parl {
 template <typename T>
 class Queue {
  public:
-  explicit Queue(size_t capacity) : capacity_(capacity) { PARL_CHECK_GT(capacity, 0u, "a queue needs room for one item"); }
+  explicit Queue(size_t capacity) : capacity_(capacity) {
+    PARL_CHECK_GT(capacity, 0u, "a queue needs room for one item");
+  }
 
   // Waits for room. False: the queue is closed and the item was not taken.
   bool push(T item) {

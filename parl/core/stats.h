@@ -22,7 +22,9 @@ class RunningStat {
   }
   int64_t count() const { return count_; }
   double mean() const { return count_ ? mean_ : std::numeric_limits<double>::quiet_NaN(); }
-  double variance() const { return count_ ? m2_ / static_cast<double>(count_) : std::numeric_limits<double>::quiet_NaN(); }
+  double variance() const {
+    return count_ ? m2_ / static_cast<double>(count_) : std::numeric_limits<double>::quiet_NaN();
+  }
   double stddev() const { return std::sqrt(variance()); }
   double min() const { return min_; }
   double max() const { return max_; }

@@ -22,9 +22,10 @@ at::Tensor stack(at::Tensor& buffer, std::span<const Rollout> rollouts, Member m
   shape[0] = 0;
   for (const Rollout& r : rollouts) {
     const at::Tensor part = tensor_view(r.*member);
-    PARL_CHECK(part.scalar_type() == first.scalar_type() && part.sizes().slice(1) == first.sizes().slice(1),
-               "rollouts of one batch disagree in {}: actors {} and {} must have the same environment, model and length", name,
-               rollouts[0].actor, r.actor);
+    PARL_CHECK(
+        part.scalar_type() == first.scalar_type() && part.sizes().slice(1) == first.sizes().slice(1),
+        "rollouts of one batch disagree in {}: actors {} and {} must have the same environment, model and length", name,
+        rollouts[0].actor, r.actor);
     shape[0] += part.size(0);
   }
   at::Tensor& out = reuse(buffer, shape, first.scalar_type());

@@ -6,7 +6,9 @@
 
 namespace parl {
 
-RolloutQueue::RolloutQueue(int actors) : actors_(actors) { PARL_CHECK_GT(actors, 0, "a rollout queue serves at least one actor"); }
+RolloutQueue::RolloutQueue(int actors) : actors_(actors) {
+  PARL_CHECK_GT(actors, 0, "a rollout queue serves at least one actor");
+}
 
 std::optional<size_t> RolloutQueue::position_of(int actor) const {
   for (size_t i = 0; i < waiting_.size(); ++i) {

@@ -1,8 +1,8 @@
 // RolloutQueue: finished rollouts on their way from the actors to the learner. Bounded by construction: at most one
 // finished rollout waits per actor; push() blocks until the previous one of the same actor has been taken.
 //
-// Thread rule: any thread; one pushing thread per actor. close() wakes everybody: push() then returns false, pop() drains
-// what waits and then returns an empty optional. fail() closes and makes every later pop() rethrow the error.
+// Thread rule: any thread; one pushing thread per actor. close() wakes everybody: push() then returns false, pop()
+// drains what waits and then returns an empty optional. fail() closes and makes every later pop() rethrow the error.
 #pragma once
 
 #include <condition_variable>

@@ -28,7 +28,8 @@ std::unique_ptr<VectorEnv> make_envs(const ActorConfig& c) {
   options.seed = generation_seed(c.seed, c.generation);
   options.first_index = c.first_env;
   options.threads = static_cast<int>(c.pool_threads);
-  return std::make_unique<VectorEnv>(options, [&c](int) { return program().envs.make({.id = c.env, .args = c.env_args}); });
+  return std::make_unique<VectorEnv>(options,
+                                     [&c](int) { return program().envs.make({.id = c.env, .args = c.env_args}); });
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ struct Actor::Impl {
 
   void start_if_new() {
     if (started) return;
-    envs->reset([this](int i) { return std::span(next_obs.data() + static_cast<size_t>(i) * obs_bytes(), obs_bytes()); });
+    envs->reset(
+        [this](int i) { return std::span(next_obs.data() + static_cast<size_t>(i) * obs_bytes(), obs_bytes()); });
     started = true;
   }
 
@@ -152,8 +154,9 @@ struct Actor::Impl {
         out = act(r, obs, static_cast<int64_t>(t));
       }
       const ScopedTimer timer(r.env_seconds);
-      envs->step({out.action.data_ptr<int64_t>(), B}, {}, [&](int b) { return std::span(place(static_cast<size_t>(b), t + 1), bytes); },
-                 results);
+      envs->step(
+          {out.action.data_ptr<int64_t>(), B}, {},
+          [&](int b) { return std::span(place(static_cast<size_t>(b), t + 1), bytes); }, results);
       record(r, static_cast<int64_t>(t));
     }
     for (size_t b = 0; b < B; ++b) std::memcpy(next_obs.data() + b * bytes, place(b, T), bytes);

@@ -1,10 +1,10 @@
 // Actor: the remote object that collects experience: its own vector of environments, its own copy of the weights.
 //
-// sample(weights) takes newer weights if there are any and produces one rollout (parl/data/rollout.h) under that version.
-// Randomness: environment i and its action sampler draw from streams of (seed, global environment index), so that results
-// do not depend on how environments are split over actors or pool threads, nor on the engine. `generation` counts the
-// actor's predecessors (replaced after a failure, or a continued run) and gives fresh streams.
-// Thread rule: one thread, its object's own. Throws what the environment throws.
+// sample(weights) takes newer weights if there are any and produces one rollout (parl/data/rollout.h) under that
+// version. Randomness: environment i and its action sampler draw from streams of (seed, global environment index), so
+// that results do not depend on how environments are split over actors or pool threads, nor on the engine. `generation`
+// counts the actor's predecessors (replaced after a failure, or a continued run) and gives fresh streams. Thread rule:
+// one thread, its object's own. Throws what the environment throws.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,16 @@ struct ActorConfig {
   uint64_t seed = 0;
   int64_t generation = 0;
 };
-PARL_FIELDS(ActorConfig, env, env_args, model, algorithm, actor, envs, first_env, length, pool_threads, seed, generation);
+PARL_FIELDS(ActorConfig, env, env_args, model, algorithm, actor, envs, first_env, length, pool_threads, seed,
+            generation);
 
 // Everything the next sample() depends on, besides the weights.
 struct ActorState {
-  int64_t sequence = 0;                    // the next rollout's number
-  std::vector<uint64_t> sampler_positions; // per environment
-  bool has_env_state = false;              // false: these environments cannot save; their episodes start afresh
+  int64_t sequence = 0;                     // the next rollout's number
+  std::vector<uint64_t> sampler_positions;  // per environment
+  bool has_env_state = false;               // false: these environments cannot save; their episodes start afresh
   std::vector<uint8_t> env_state;
-  Array obs;                               // [B, ...obs_shape]: the observations to act on next
+  Array obs;  // [B, ...obs_shape]: the observations to act on next
 };
 PARL_FIELDS(ActorState, sequence, sampler_positions, has_env_state, env_state, obs);
 

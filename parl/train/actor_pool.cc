@@ -32,7 +32,8 @@ ActorPool::ActorPool(RemoteManager& manager, Options options, const std::vector<
 ActorPool::~ActorPool() { stop(); }
 
 void ActorPool::restore(const std::vector<ActorState>& states, std::vector<Rollout> waiting) {
-  PARL_CHECK_EQ(states.size(), remotes_.size(), "the checkpoint was written with another number of actors: use the same --actors");
+  PARL_CHECK_EQ(states.size(), remotes_.size(),
+                "the checkpoint was written with another number of actors: use the same --actors");
   for (size_t i = 0; i < states.size(); ++i) (*remotes_[i])->load_state(states[i]);
   for (Rollout& r : waiting) {
     const auto actor = static_cast<int>(r.actor);
@@ -105,8 +106,8 @@ bool ActorPool::replace(int actor, const std::exception& error) {
   const int64_t count = ++replaced_;
   log().error("actor {} failed: {}", actor, error.what());
   if (count > options_.max_replacements) {
-    raise("actor {} failed and {} actors have been replaced already (--max-replacements): {}", actor, options_.max_replacements,
-          error.what());
+    raise("actor {} failed and {} actors have been replaced already (--max-replacements): {}", actor,
+          options_.max_replacements, error.what());
   }
   ActorConfig& config = configs_[static_cast<size_t>(actor)];
   ++config.generation;

@@ -1,9 +1,9 @@
 // ActorPool: the remote actors of one run and the threads that call them.
 //
-// One driver thread per actor: it takes the weights it is entitled to, calls actor->sample(weights) as if the actor were
-// local, and puts the rollout into the queue; at most one finished rollout waits per actor.
-//   free-running    an actor starts its next rollout, under the newest published weights, as soon as nothing of it waits
-//   deterministic   rollout b of every actor is made under version max(0, b - 1) exactly
+// One driver thread per actor: it takes the weights it is entitled to, calls actor->sample(weights) as if the actor
+// were local, and puts the rollout into the queue; at most one finished rollout waits per actor.
+//   free-running    an actor starts its next rollout, under the newest published weights, as soon as nothing of it
+//   waits deterministic   rollout b of every actor is made under version max(0, b - 1) exactly
 // An actor that fails (its process died, its environment threw) is replaced by a new one with fresh streams; after
 // `max_replacements` of them the queue fails with the last error.
 // Thread rule: one owner thread calls publish, next*, save_actors, stop. stop() and the destructor join all threads.

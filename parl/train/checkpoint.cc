@@ -75,7 +75,8 @@ State decode(const std::string& bytes, const std::string& path) {
   PARL_CHECK(bytes.starts_with(kMagic), "'{}' is not a checkpoint", path);
   cursor.take(kMagic.size());
   const auto schema = cursor.take(cursor.number());
-  PARL_CHECK(schema == wire::schema<State>(), "'{}' was written by another version of this program: its layout differs", path);
+  PARL_CHECK(schema == wire::schema<State>(), "'{}' was written by another version of this program: its layout differs",
+             path);
   const auto head = cursor.take(cursor.number());
   std::vector<ReceivedAttachment> attachments;
   for (uint64_t n = cursor.number(); n > 0; --n) {
@@ -113,7 +114,9 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   fs::remove_all(to.string() + ".old.tmp", error);
 }
 
-bool whole(const fs::path& folder) { return fs::exists(folder / "state.bin") && fs::exists(folder / "weights.safetensors"); }
+bool whole(const fs::path& folder) {
+  return fs::exists(folder / "state.bin") && fs::exists(folder / "weights.safetensors");
+}
 
 std::vector<fs::path> sorted_checkpoints(const std::string& run_dir) {
   std::vector<fs::path> out;
@@ -138,7 +141,8 @@ std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
   try {
     save_safetensors(partial / "weights.safetensors", c.weights, {{"steps", std::to_string(c.progress.steps)}});
     write_file_atomically(partial / "config.json", c.config);
-    write_file_atomically(partial / "state.bin", encode({c.progress, c.algorithm_state, c.deterministic, c.actors, c.waiting}));
+    write_file_atomically(partial / "state.bin",
+                          encode({c.progress, c.algorithm_state, c.deterministic, c.actors, c.waiting}));
     sync_folder(partial);
     rename_folder(partial, folder);
   } catch (...) {

@@ -2,7 +2,8 @@
 //
 // A run directory's checkpoints/ holds one folder per checkpoint, step_000001500000/, with
 //   weights.safetensors   the network by parameter name, for any tool
-//   state.bin             the rest: optimizer, counters, RNG, statistics; in deterministic runs also each actor's state and
+//   state.bin             the rest: optimizer, counters, RNG, statistics; in deterministic runs also each actor's state
+//   and
 //                         the finished rollouts in flight
 //   config.json           the run's resolved settings at that time
 // A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. The newest
@@ -25,29 +26,29 @@ namespace parl {
 
 // Counters and statistics of a run.
 struct Progress {
-  int64_t steps = 0;     // agent steps learnt from
-  int64_t updates = 0;   // = the version of the weights
+  int64_t steps = 0;    // agent steps learnt from
+  int64_t updates = 0;  // = the version of the weights
   int64_t episodes = 0;
-  int64_t dropped_rollouts = 0;   // older than max_lag
+  int64_t dropped_rollouts = 0;  // older than max_lag
   int64_t actors_replaced = 0;
-  int64_t generation = 0;         // how often the run was continued with fresh environments
-  double seconds = 0;             // of training, over all commands
+  int64_t generation = 0;                // how often the run was continued with fresh environments
+  double seconds = 0;                    // of training, over all commands
   std::vector<double> returns, lengths;  // of the last 100 episodes
   double best_return = 0;
   bool has_best = false;
   int64_t next_log = 0, next_checkpoint = 0, next_eval = 0;  // agent steps
 };
-PARL_FIELDS(Progress, steps, updates, episodes, dropped_rollouts, actors_replaced, generation, seconds, returns, lengths,
-            best_return, has_best, next_log, next_checkpoint, next_eval);
+PARL_FIELDS(Progress, steps, updates, episodes, dropped_rollouts, actors_replaced, generation, seconds, returns,
+            lengths, best_return, has_best, next_log, next_checkpoint, next_eval);
 
 struct Checkpoint {
   Progress progress;
   Weights weights;
   Weights algorithm_state;
   bool deterministic = false;
-  std::vector<ActorState> actors;   // deterministic runs
-  std::vector<Rollout> waiting;     // deterministic runs: the finished batch in flight
-  std::string config;               // JSON
+  std::vector<ActorState> actors;  // deterministic runs
+  std::vector<Rollout> waiting;    // deterministic runs: the finished batch in flight
+  std::string config;              // JSON
 };
 
 // Writes checkpoints/step_<steps>/ under `run_dir` and gives its path.

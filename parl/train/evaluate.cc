@@ -61,7 +61,9 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   Shape shape = space.shape;
   shape.insert(shape.begin(), count);
   Array obs = Array::empty(space.dtype, shape);
-  const auto place = [&](int i) { return std::span(obs.data() + static_cast<size_t>(i) * space.bytes(), space.bytes()); };
+  const auto place = [&](int i) {
+    return std::span(obs.data() + static_cast<size_t>(i) * space.bytes(), space.bytes());
+  };
 
   EvalSummary summary;
   summary.policy = resolve_policy(options.policy, options.env);

@@ -1,8 +1,8 @@
 // Evaluation: full games in raw score, on environments apart from training (mode kEvaluation, own seeds).
 //
-// Episodes are fixed in advance by a quota per environment, not "the first N to finish", which would favour short games.
-// Thread rule: the caller's thread steps everything; the algorithm belongs to it for that long.
-// Errors: parl::Error for unknown environments, options or policies.
+// Episodes are fixed in advance by a quota per environment, not "the first N to finish", which would favour short
+// games. Thread rule: the caller's thread steps everything; the algorithm belongs to it for that long. Errors:
+// parl::Error for unknown environments, options or policies.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@ struct EvalOptions {
   std::string env;
   std::map<std::string, std::string> env_args;
   int64_t episodes = 10;
-  int64_t envs = 8;              // at most; never more than episodes
-  std::string policy = "auto";   // greedy | sample | auto: sample on Atari, greedy elsewhere
-  uint64_t seed = 0;             // of the run; evaluation derives streams of its own from it
+  int64_t envs = 8;                    // at most; never more than episodes
+  std::string policy = "auto";         // greedy | sample | auto: sample on Atari, greedy elsewhere
+  uint64_t seed = 0;                   // of the run; evaluation derives streams of its own from it
   std::function<void(Env&)> on_frame;  // after every step (and first reset) of environment 0, until its quota is done
   std::function<bool()> stop;          // asked once a step; true ends the evaluation early
 };

@@ -6,7 +6,8 @@
 //   int main(int argc, char** argv) {
 //     parl::set_program([](parl::Program& p) {
 //       p.envs.add("Maze-v0", "a maze", [](const parl::EnvRequest&) { return std::make_unique<Maze>(); });
-//       p.models.add("maze_net", "two layers", [](const parl::ModelSpec& spec) { return std::make_shared<MazeNet>(spec); });
+//       p.models.add("maze_net", "two layers", [](const parl::ModelSpec& spec) { return
+//       std::make_shared<MazeNet>(spec); });
 //     });
 //     parl::init(argc, argv);
 //     ...
@@ -31,7 +32,8 @@ struct TrainConfig;
 struct AlgorithmEntry {
   std::string name, summary;
   // With optimizer, for the learner. `factory` makes replicas of the model.
-  std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)> make_learner;
+  std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)>
+      make_learner;
   // Without optimizer: acts only.
   std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>)> make_actor;
 };

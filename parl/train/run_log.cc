@@ -38,10 +38,10 @@ class NamedMeans {
 
 // Columns that every run has, in this order; learning statistics and user scalars follow as they come.
 std::vector<std::string> first_columns() {
-  return {"frames",          "updates",        "episodes",         "return_mean_100", "episodes_in_mean", "length_mean_100",
-          "eval_return",     "policy_lag_min", "policy_lag_mean",  "policy_lag_max",  "dropped_rollouts", "actors_replaced",
-          "seconds",         "steps_per_s",    "env_share",        "act_share",       "learn_share",      "queue_fill",
-          "rss_mb"};
+  return {"frames",           "updates",         "episodes",       "return_mean_100", "episodes_in_mean",
+          "length_mean_100",  "eval_return",     "policy_lag_min", "policy_lag_mean", "policy_lag_max",
+          "dropped_rollouts", "actors_replaced", "seconds",        "steps_per_s",     "env_share",
+          "act_share",        "learn_share",     "queue_fill",     "rss_mb"};
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ struct RunLog::Impl {
   Status status;
   NamedMeans learning, scalars;
   RunningStat lag;
-  std::optional<double> eval;        // newest
-  std::optional<double> row_eval;    // since the last row
+  std::optional<double> eval;      // newest
+  std::optional<double> row_eval;  // since the last row
   double row_seconds = 0;
   int64_t row_steps;
   PhaseSeconds row_phases, status_phases;
@@ -75,7 +75,7 @@ void RunLog::add_episode(const Episode& episode) {
 
 void RunLog::add_update(const LearnStats& stats) {
   for (const auto& [name, value] : stats) {
-    if (name.rfind("policy_lag", 0) == 0) continue;  // the loop measures lag itself
+    if (name.rfind("policy_lag", 0) == 0) continue;                            // the loop measures lag itself
     impl_->learning.add(name == "updates" ? "optimizer_steps" : name, value);  // `updates` counts learn() calls
   }
 }
@@ -92,7 +92,8 @@ std::optional<double> RunLog::last_eval() const { return impl_->eval; }
 void RunLog::write_row(const RunCounters& c) {
   Impl& m = *impl_;
   const PhaseSeconds& now = c.phases;
-  const double env = now.env - m.row_phases.env, act = now.act - m.row_phases.act, learn = now.learn - m.row_phases.learn;
+  const double env = now.env - m.row_phases.env, act = now.act - m.row_phases.act,
+               learn = now.learn - m.row_phases.learn;
   const double busy = std::max(env + act + learn, 1e-9);
   const double seconds = c.seconds - m.row_seconds;
   const bool lags = m.lag.count() > 0;
@@ -131,7 +132,8 @@ void RunLog::show(const RunCounters& c) {
   Impl& m = *impl_;
   if (!m.status.due()) return;
   const PhaseSeconds& now = c.phases;
-  const double env = now.env - m.status_phases.env, act = now.act - m.status_phases.act, learn = now.learn - m.status_phases.learn;
+  const double env = now.env - m.status_phases.env, act = now.act - m.status_phases.act,
+               learn = now.learn - m.status_phases.learn;
   const double busy = std::max(env + act + learn, 1e-9);
   StatusSample s;
   s.steps = c.steps;
@@ -172,7 +174,8 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
     same("envs-per-actor", before.envs_per_actor, now.envs_per_actor);
     same("rollout-length", before.rollout_length, now.rollout_length);
   }
-  PARL_CHECK(refused.empty(), "this directory holds a run with another --{}: continue it with the same, or give another --run",
+  PARL_CHECK(refused.empty(),
+             "this directory holds a run with another --{}: continue it with the same, or give another --run",
              fmt::join(refused, ", --"));
   for (const std::string& difference : config_differences(config_fields(before), config_fields(now))) {
     log().info("continuing with another setting: {}", difference);

@@ -1,8 +1,8 @@
 // RunLog: between the training loop and everything that records it: metrics.csv, TensorBoard, the status line.
 //
-// Averages what happened between two rows (learning statistics, lag, user scalars of episodes). In deterministic runs all
-// columns but those of wall time (seconds, steps_per_s, *_share, queue_fill, rss_mb) are bit-identical for equal seeds.
-// Thread rule: the learner's thread. Throws parl::Error when the disk refuses.
+// Averages what happened between two rows (learning statistics, lag, user scalars of episodes). In deterministic runs
+// all columns but those of wall time (seconds, steps_per_s, *_share, queue_fill, rss_mb) are bit-identical for equal
+// seeds. Thread rule: the learner's thread. Throws parl::Error when the disk refuses.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Environments that the tests of the training loop need: a countdown whose every number can be foreseen, and failing ones.
+// Environments that the tests of the training loop need: a countdown whose every number can be foreseen, and failing
+// ones.
 #pragma once
 
 #include <signal.h>
@@ -15,8 +16,8 @@
 namespace parl::testing {
 
 // obs = {episode number, step in episode}; reward = step; truncates after `limit` steps, terminates when the episode's
-// number is odd. fault: "throw" / "kill" / "nan" happens once at step `at` of the first episode (a marker file says that
-// it has happened).
+// number is odd. fault: "throw" / "kill" / "nan" happens once at step `at` of the first episode (a marker file says
+// that it has happened).
 class ScriptedEnv : public Env {
  public:
   ScriptedEnv(int64_t limit, std::string fault, int64_t at, std::string marker)
@@ -66,13 +67,16 @@ class ScriptedEnv : public Env {
 };
 
 inline void register_test_envs(Program& p) {
-  p.envs.add(
-      "Scripted-v0", "numbers that can be foreseen",
-      [](const EnvRequest& r) {
-        const auto text = [&](const char* name) { return r.args.count(name) ? r.args.at(name) : std::string(); };
-        return std::make_unique<ScriptedEnv>(arg_int(r.args, "limit", 5), text("fault"), arg_int(r.args, "at", 3), text("marker"));
-      },
-      {{"limit", "5", "steps per episode"}, {"fault", "", "throw, kill or nan"}, {"at", "3", "step of the fault"}, {"marker", "", "file"}});
+  p.envs.add("Scripted-v0", "numbers that can be foreseen",
+             [](const EnvRequest& r) {
+               const auto text = [&](const char* name) { return r.args.count(name) ? r.args.at(name) : std::string(); };
+               return std::make_unique<ScriptedEnv>(arg_int(r.args, "limit", 5), text("fault"),
+                                                    arg_int(r.args, "at", 3), text("marker"));
+             },
+             {{"limit", "5", "steps per episode"},
+              {"fault", "", "throw, kill or nan"},
+              {"at", "3", "step of the fault"},
+              {"marker", "", "file"}});
 }
 
 }  // namespace parl::testing

@@ -24,11 +24,14 @@ void TrainConfig::check() const {
   at_least("eval-episodes", eval_episodes, 1);
   at_least("seed", seed, 0);
   PARL_CHECK(until_seconds >= 0, "--until-seconds must not be negative");
-  PARL_CHECK(!deterministic || rollouts_per_batch() == actors,
-             "--deterministic puts one rollout of every actor into each batch: leave --batch-rollouts at 0 or make it {}", actors);
+  PARL_CHECK(
+      !deterministic || rollouts_per_batch() == actors,
+      "--deterministic puts one rollout of every actor into each batch: leave --batch-rollouts at 0 or make it {}",
+      actors);
   const int64_t unrolls = rollouts_per_batch() * envs_per_actor;
-  PARL_CHECK(impala.minibatches <= unrolls, "--minibatches {} are more than the {} unrolls of a batch (actors x environments)",
-             impala.minibatches, unrolls);
+  PARL_CHECK(impala.minibatches <= unrolls,
+             "--minibatches {} are more than the {} unrolls of a batch (actors x environments)", impala.minibatches,
+             unrolls);
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
   impala.check();

@@ -48,33 +48,25 @@ struct TrainConfig {
   void check() const;
   int64_t rollouts_per_batch() const { return batch_rollouts > 0 ? batch_rollouts : actors; }
 };
-PARL_CONFIG(TrainConfig,
-            (algorithm, "algorithm (see: parl list algorithms)"),
+PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (env, "environment (see: parl list envs)"),
             (env_args, "options of the environment, name=value, repeatable"),
             (model, "network (see: parl list models); auto: by the observation"),
-            (run, "run directory; an existing run in it is continued"),
-            (seed, "seed of everything random in the run"),
+            (run, "run directory; an existing run in it is continued"), (seed, "seed of everything random in the run"),
             (steps, "agent steps in total, also after continuing"),
             (until_return, "stop when the mean raw return of the last 100 episodes reaches this"),
             (until_seconds, "stop after this many seconds of this command; 0: no limit"),
-            (engine, "where actors live: inline, thread or process"),
-            (actors, "remote actors"),
+            (engine, "where actors live: inline, thread or process"), (actors, "remote actors"),
             (envs_per_actor, "environments of each actor"),
-            (pool_threads, "threads that step one actor's environments"),
-            (rollout_length, "T: steps per unroll"),
+            (pool_threads, "threads that step one actor's environments"), (rollout_length, "T: steps per unroll"),
             (batch_rollouts, "rollouts per update; 0: one per actor"),
             (max_lag, "drop rollouts whose weights are older than this many updates (free-running)"),
             (deterministic, "bit-identical metrics for the same seed and machine"),
             (max_replacements, "failed actors replaced before the run gives up"),
-            (device, "where learning runs: cpu or cuda:N"),
-            (log_steps, "agent steps between rows of metrics.csv"),
-            (status_seconds, "seconds between status lines"),
-            (checkpoint_steps, "agent steps between checkpoints"),
+            (device, "where learning runs: cpu or cuda:N"), (log_steps, "agent steps between rows of metrics.csv"),
+            (status_seconds, "seconds between status lines"), (checkpoint_steps, "agent steps between checkpoints"),
             (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),
-            (eval_steps, "agent steps between evaluations; 0: none"),
-            (eval_episodes, "episodes per evaluation"),
-            (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"),
-            (impala, ""));
+            (eval_steps, "agent steps between evaluations; 0: none"), (eval_episodes, "episodes per evaluation"),
+            (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"), (impala, ""));
 
 }  // namespace parl

@@ -63,17 +63,20 @@ class Trainer {
   std::vector<Rollout> rollouts_;
   BatchBuffer buffer_;
   Clock::time_point start_ = Clock::now();
-  int64_t first_steps_ = 0;           // at the start of this command
-  double earlier_seconds_ = 0;        // of earlier commands
+  int64_t first_steps_ = 0;     // at the start of this command
+  double earlier_seconds_ = 0;  // of earlier commands
   int64_t earlier_replaced_ = 0;
-  PhaseSeconds phases_;               // of this command
-  RunningStat lag_;                   // of this command, per rollout
+  PhaseSeconds phases_;  // of this command
+  RunningStat lag_;      // of this command, per rollout
 };
 
 std::unique_ptr<Env> probe_env(const TrainConfig& c) { return program().envs.make({.id = c.env, .args = c.env_args}); }
 
 Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
-    : config_(config), hooks_(hooks), env_spec_(probe_env(config)->spec()), model_spec_(model_spec_of(env_spec_)),
+    : config_(config),
+      hooks_(hooks),
+      env_spec_(probe_env(config)->spec()),
+      model_spec_(model_spec_of(env_spec_)),
       run_dir_(config.run) {
   run_dir_.start_log();
   at::set_num_threads(1);  // learner threads are the algorithm's own
@@ -95,8 +98,8 @@ void Trainer::announce() const {
   log().info("model {}: {} parameters; algorithm {}; device {}", config_.model, algorithm_->model().parameter_count(),
              config_.algorithm, config_.device);
   log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,
-             config_.envs_per_actor, config_.rollout_length, config_.engine, config_.deterministic ? ", deterministic" : "",
-             config_.seed, run_dir_.path());
+             config_.envs_per_actor, config_.rollout_length, config_.engine,
+             config_.deterministic ? ", deterministic" : "", config_.seed, run_dir_.path());
 }
 
 void Trainer::restore() {
@@ -122,8 +125,11 @@ void Trainer::restore() {
   log().info("continuing {} at {} agent steps, update {}", run_dir_.path(), progress_.steps, progress_.updates);
   const bool exact = config_.deterministic && c.deterministic;
   if (!exact) ++progress_.generation;
-  const bool saved = exact && std::all_of(c.actors.begin(), c.actors.end(), [](const ActorState& a) { return a.has_env_state; });
-  if (!saved) log().info("environments start new episodes: {}", exact ? "they cannot save their state" : "only deterministic runs keep them");
+  const bool saved =
+      exact && std::all_of(c.actors.begin(), c.actors.end(), [](const ActorState& a) { return a.has_env_state; });
+  if (!saved)
+    log().info("environments start new episodes: {}",
+               exact ? "they cannot save their state" : "only deterministic runs keep them");
 }
 
 void Trainer::start_actors() {
@@ -207,8 +213,8 @@ void Trainer::learn() {
 
 void Trainer::dump_batch(const Batch& batch, const NonFiniteError& error) const {
   const std::string path = run_dir_.path() + fmt::format("/nonfinite_step_{}.safetensors", progress_.steps);
-  log().critical("{}: stopping at {} agent steps, update {}; the batch and weights go to '{}'", error.what(), progress_.steps,
-                 progress_.updates, path);
+  log().critical("{}: stopping at {} agent steps, update {}; the batch and weights go to '{}'", error.what(),
+                 progress_.steps, progress_.updates, path);
   try {
     save_batch_dump(path, error.batch().reward.defined() ? error.batch() : batch,
                     error.weights().entries.empty() ? algorithm_->get_weights() : error.weights(), error.what());
@@ -235,8 +241,8 @@ void Trainer::evaluate_now() {
   if (hooks_.stop) options.stop = [this] { return hooks_.stop->load(); };
   const EvalSummary eval = evaluate(*algorithm_, options);
   if (eval.episodes.empty()) return;
-  log().info("evaluation at {} steps: {} policy, {} games, return {:.2f} +- {:.2f}, {} truncated", progress_.steps, eval.policy,
-             eval.episodes.size(), eval.return_mean, eval.return_std, eval.truncated);
+  log().info("evaluation at {} steps: {} policy, {} games, return {:.2f} +- {:.2f}, {} truncated", progress_.steps,
+             eval.policy, eval.episodes.size(), eval.return_mean, eval.return_std, eval.truncated);
   log_->add_eval(eval);
 }
 

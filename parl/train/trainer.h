@@ -4,10 +4,10 @@
 //   config.env = "CartPole-v1";
 //   TrainSummary s = train(config);
 //
-// The same call continues a run whose directory has a checkpoint. Ctrl-C is the caller's: set *hooks.stop and the run ends
-// cleanly with a checkpoint.
-// Thread rule: train() and the hooks run in the caller's thread; it makes the actors' driver threads and ends them.
-// Throws parl::Error (RemoteError, NonFiniteError): what was learnt up to the last checkpoint is on disk then.
+// The same call continues a run whose directory has a checkpoint. Ctrl-C is the caller's: set *hooks.stop and the run
+// ends cleanly with a checkpoint. Thread rule: train() and the hooks run in the caller's thread; it makes the actors'
+// driver threads and ends them. Throws parl::Error (RemoteError, NonFiniteError): what was learnt up to the last
+// checkpoint is on disk then.
 #pragma once
 
 #include <atomic>

@@ -41,7 +41,9 @@ std::string curve(const std::string& run_dir) {
   return out;
 }
 
-std::string final_weights(const std::string& run_dir) { return read_file(*latest_checkpoint(run_dir) + "/weights.safetensors"); }
+std::string final_weights(const std::string& run_dir) {
+  return read_file(*latest_checkpoint(run_dir) + "/weights.safetensors");
+}
 
 TEST(Trainer, RunsCountsAndRecords) {
   TempDir dir;
@@ -150,7 +152,8 @@ TEST_P(Faults, AFailedActorIsReplacedAndCounted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, Faults,
-                         ::testing::Values(std::pair{"thread", "throw"}, std::pair{"process", "throw"}, std::pair{"process", "kill"}),
+                         ::testing::Values(std::pair{"thread", "throw"}, std::pair{"process", "throw"},
+                                           std::pair{"process", "kill"}),
                          [](const auto& info) { return std::string(info.param.first) + "_" + info.param.second; });
 
 TEST(Trainer, TooManyFailuresEndTheRunWithTheirError) {
