@@ -3,8 +3,6 @@
 // Observations of any shape and number type (uint8 counts as x / 255). Discrete actions. One thread at a time.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <vector>
 
 #include "parl/agent/model.h"
