@@ -1,4 +1,7 @@
 // Futures, deadlines, cancelling, back-pressure. The table of the suite is in conformance.h.
+#include <fstream>
+
+#include "parl/core/log.h"
 #include "parl/remote/conformance.h"
 
 namespace parl::conformance {
@@ -45,6 +48,26 @@ TEST_P(Futures, FutureOutlivesTheHandle) {  // P4, P5: accepted calls still run
     log = counter.async()->log();
   }
   EXPECT_EQ(log.get().size(), 100u);
+}
+
+TEST_P(Futures, AnErrorThatNobodyFetchedIsLoggedOnce) {
+  const Gate file;
+  log_to_file(file.path());
+  {
+    RemoteManager manager(options());
+    auto trouble = manager.create<Trouble>();
+    { auto dropped = trouble.async()->throw_runtime("unseen"); }
+    auto fetched = trouble.async()->throw_runtime("seen");
+    expect_remote_error(RemoteErrorKind::kThrew, [&] { fetched.get(); });
+    trouble->fine();
+  }
+  stop_log_file();
+  std::ifstream log(file.path());
+  const std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
+  const size_t first = text.find("nobody fetched");
+  ASSERT_NE(first, std::string::npos) << text;
+  EXPECT_EQ(text.find("nobody fetched", first + 1), std::string::npos) << text;
+  EXPECT_NE(text.find("unseen"), std::string::npos) << text;
 }
 
 TEST_P(Futures, WaitAll) {

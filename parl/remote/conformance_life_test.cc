@@ -3,7 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 #include "parl/remote/conformance.h"
 
@@ -188,11 +190,23 @@ double resident_mib() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
+double cpu_seconds_with_children() {
+  double sum = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    sum += static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  }
+  return sum;
+}
+
 TEST_P(Life, NoLeaks) {
   const int cycles = PARL_SANITIZED ? 50 : 1000, warm = PARL_SANITIZED ? 10 : 100;
   RemoteManager manager(options_with_slots(2));
   int threads = 0, descriptors = 0, kids = 0;
   double memory = 0;
+  const double cpu_before = cpu_seconds_with_children();
   const double took = seconds_of([&] {
     for (int i = 0; i < cycles; ++i) {
       if (i == warm) {
@@ -206,7 +220,13 @@ TEST_P(Life, NoLeaks) {
       counter.close(10s);
     }
   });
-  EXPECT_LT(took, 60);
+  double load = 0;
+  getloadavg(&load, 1);
+  if (load < sysconf(_SC_NPROCESSORS_ONLN) + 1) {
+    EXPECT_LT(took, 60);
+  } else {  // the clock would measure the other programs
+    EXPECT_LT(cpu_seconds_with_children() - cpu_before, 60);
+  }
   // An ended thread or process may be on its way out for a moment.
   EXPECT_TRUE(eventually([&] { return entries("/proc/self/task") <= threads; }))
       << entries("/proc/self/task") << " > " << threads;

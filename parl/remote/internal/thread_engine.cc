@@ -43,7 +43,7 @@ class ThreadChannel : public ObjectChannel {
     if (deadline == kForever) {
       news_.wait(lock, is_done);
     } else if (!news_.wait_until(lock, deadline, is_done)) {
-      is_draining_ = true;
+      is_draining_ = is_closing_ = true;  // stop_requested() tells the constructor
       lock.unlock();
       throw_remote(RemoteErrorKind::kTimeout,
                    fmt::format("the constructor of {} has not returned by the deadline; give "
