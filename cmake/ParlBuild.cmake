@@ -109,7 +109,9 @@ endfunction()
 # Torch ships fmt headers of its own version, which would not fit the fmt library that PARL links. A folder with a link
 # to the right ones goes first.
 if(PARL_WITH_TORCH)
-  find_path(PARL_FMT_INCLUDE fmt/core.h REQUIRED NO_CMAKE_PREFIX_PATH)
+  get_target_property(fmt_folders fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  # NO_CMAKE_PATH: CMAKE_PREFIX_PATH may name libtorch's own folder, where the wrong ones lie.
+  find_path(PARL_FMT_INCLUDE fmt/core.h HINTS ${fmt_folders} REQUIRED NO_CMAKE_PATH NO_CMAKE_ENVIRONMENT_PATH)
   file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/fmt_first")
   file(CREATE_LINK "${PARL_FMT_INCLUDE}/fmt" "${PROJECT_BINARY_DIR}/fmt_first/fmt" SYMBOLIC)
 endif()
