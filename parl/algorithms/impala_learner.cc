@@ -113,6 +113,8 @@ ImpalaLearner::ImpalaLearner(Model& model, const ImpalaConfig& config, const Imp
 
 LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
+  for (auto& replica : replica_parameters_)
+    replica->bump_versions();  // set_weights() may have been called on the model
   PARL_CHECK_GE(batch.unrolls(), config_.minibatches,
                 "a batch cannot be cut into more minibatches than it has unrolls");
   const double lr = lr_.at(static_cast<double>(agent_steps));

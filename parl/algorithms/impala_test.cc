@@ -199,6 +199,25 @@ TEST(Impala, ThreadsAreReproducible) {
   }
 }
 
+TEST(Impala, NewWeightsReachTheReplicas) {
+  const ModelSpec spec{{42, 42, 4}, DType::kU8, 6, 0};
+  const ModelRegistry models = builtin_models();
+  torch::manual_seed(5);
+  ImpalaConfig config;
+  config.learner_threads = 2;
+  Impala impala(models.make("atari42", spec), config, models.factory("atari42"), spec);
+  const Weights weights = impala.get_weights(), state = impala.get_state();
+  const Batch batch = make_batch(spec, 4, 3, 1);
+  impala.learn(batch, 0);
+  const Weights first = impala.get_weights();
+  impala.set_weights(weights);
+  impala.set_state(state);
+  impala.learn(batch, 0);
+  for (size_t i = 0; i < first.entries.size(); ++i) {
+    EXPECT_TRUE(impala.get_weights().entries[i].array == first.entries[i].array) << first.entries[i].name;
+  }
+}
+
 TEST(Impala, StateContinuesToTheBit) {
   ImpalaConfig config;
   config.minibatches = 3, config.epochs = 2;
