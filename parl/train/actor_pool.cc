@@ -112,7 +112,8 @@ bool ActorPool::replace(int actor, const std::exception& error) {
   ActorConfig& config = configs_[static_cast<size_t>(actor)];
   ++config.generation;
   auto fresh = std::make_shared<Remote<Actor>>(manager_.create<Actor>(config));
-  log().warn("actor {} replaced ({} of at most {} replacements)", actor, count, options_.max_replacements);
+  log().warn("actor {} replaced ({} of at most {} replacements){}", actor, count, options_.max_replacements,
+             options_.deterministic ? "; its streams are fresh: this run can no longer be repeated to the bit" : "");
   std::lock_guard lock(mutex_);
   remotes_[static_cast<size_t>(actor)] = std::move(fresh);
   return !stopping_;

@@ -1,9 +1,10 @@
 #include "parl/train/trainer.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "parl/agent/nonfinite.h"
@@ -122,6 +123,57 @@ TEST(Trainer, ContinuingEqualsNeverStopping) {
   EXPECT_EQ(final_weights(parts.run), final_weights(whole.run));
   EXPECT_EQ(run(parts).updates, s.updates);  // nothing left to do
 }
+
+// A deterministic run that kills its own process after an update between two checkpoints; started by the tests below.
+TrainConfig victim_config(const std::string& env, const std::string& run_dir) {
+  TrainConfig c = small_config(run_dir);
+  c.env = env;
+  c.deterministic = true;
+  if (env != "CartPole-v1") {
+    c.env_args = {{"preset", "parl"}};
+    c.model = "auto";
+    c.steps = 1'280;
+    c.checkpoint_steps = 320;
+    c.impala.learner_threads = 2;
+  }
+  return c;
+}
+
+TEST(Victim, DISABLED_KillsItself) {
+  TrainHooks hooks;
+  hooks.on_update = [](const UpdateInfo& u) {
+    if (u.updates == 13) kill(getpid(), SIGKILL);
+  };
+  run(victim_config(std::getenv("PARL_TEST_ENV"), std::getenv("PARL_TEST_RUN")), hooks);
+}
+
+class Killed : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Killed, ContinuesToTheSameCurve) {
+  TempDir dir;
+  const TrainConfig whole = victim_config(GetParam(), dir.file("whole"));
+  try {
+    run(whole);
+  } catch (const Error& error) {
+    if (std::string(error.what()).find("there is no environment") != std::string::npos)
+      GTEST_SKIP() << "built without Atari";
+    throw;
+  }
+  const TrainConfig killed = victim_config(GetParam(), dir.file("killed"));
+  const std::string command = fmt::format(
+      "PARL_TEST_ENV={} PARL_TEST_RUN={} {} --gtest_also_run_disabled_tests --gtest_filter=Victim.* >/dev/null 2>&1",
+      killed.env, killed.run, fs::read_symlink("/proc/self/exe").string());
+  EXPECT_NE(std::system(command.c_str()), 0);
+  ASSERT_TRUE(latest_checkpoint(killed.run));
+  EXPECT_LT(load_checkpoint(*latest_checkpoint(killed.run)).progress.updates, 13);
+  run(killed);
+  EXPECT_EQ(curve(killed.run), curve(whole.run));
+  EXPECT_EQ(final_weights(killed.run), final_weights(whole.run));
+}
+
+INSTANTIATE_TEST_SUITE_P(Environments, Killed, ::testing::Values("CartPole-v1", "atari:pong"), [](const auto& info) {
+  return std::string(info.param).substr(0, 5) == "atari" ? "Pong" : "CartPole";
+});
 
 TEST(Trainer, StopFlagEndsCleanlyWithACheckpoint) {
   TempDir dir;
