@@ -104,17 +104,7 @@ struct Parts {
 std::vector<Rollout> collect(const TrainConfig& c, const Weights& weights) {
   std::vector<Rollout> rollouts;
   for (int64_t i = 0; i < c.rollouts_per_batch(); ++i) {
-    ActorConfig a;
-    a.env = c.env;
-    a.env_args = c.env_args;
-    a.model = c.model;
-    a.algorithm = c.algorithm;
-    a.actor = i;
-    a.envs = c.envs_per_actor;
-    a.first_env = i * c.envs_per_actor;
-    a.length = c.rollout_length;
-    a.seed = static_cast<uint64_t>(c.seed);
-    rollouts.push_back(Actor(a).sample({0, weights}));
+    rollouts.push_back(Actor(actor_config(c, i)).sample({0, weights}));
   }
   return rollouts;
 }

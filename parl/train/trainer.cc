@@ -136,19 +136,8 @@ void Trainer::start_actors() {
   manager_ = std::make_unique<RemoteManager>(config_.engine);
   std::vector<ActorConfig> actors;
   for (int64_t i = 0; i < config_.actors; ++i) {
-    ActorConfig a;
-    a.env = config_.env;
-    a.env_args = config_.env_args;
-    a.model = config_.model;
-    a.algorithm = config_.algorithm;
-    a.actor = i;
-    a.envs = config_.envs_per_actor;
-    a.first_env = i * config_.envs_per_actor;
-    a.length = config_.rollout_length;
-    a.pool_threads = config_.pool_threads;
-    a.seed = static_cast<uint64_t>(config_.seed);
-    a.generation = progress_.generation * 1'000'000;  // replacements count upwards from here
-    actors.push_back(std::move(a));
+    actors.push_back(actor_config(config_, i));
+    actors.back().generation = progress_.generation * 1'000'000;  // replacements count upwards from here
   }
   ActorPool::Options options;
   options.actors = static_cast<int>(config_.actors);
@@ -347,6 +336,21 @@ TrainSummary Trainer::summary(const std::string& reason) const {
 }
 
 }  // namespace
+
+ActorConfig actor_config(const TrainConfig& config, int64_t index) {
+  ActorConfig a;
+  a.env = config.env;
+  a.env_args = config.env_args;
+  a.model = config.model;
+  a.algorithm = config.algorithm;
+  a.actor = index;
+  a.envs = config.envs_per_actor;
+  a.first_env = index * config.envs_per_actor;
+  a.length = config.rollout_length;
+  a.pool_threads = config.pool_threads;
+  a.seed = static_cast<uint64_t>(config.seed);
+  return a;
+}
 
 TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
   config.check();

@@ -17,6 +17,7 @@
 
 #include "parl/agent/algorithm.h"
 #include "parl/env/env.h"
+#include "parl/train/actor.h"
 #include "parl/train/train_config.h"
 
 namespace parl {
@@ -55,6 +56,9 @@ struct TrainHooks {
 };
 
 TrainSummary train(const TrainConfig& config, const TrainHooks& hooks = {});
+
+// What actor `index` of a run is made with; `config.model` names a network (not "auto").
+ActorConfig actor_config(const TrainConfig& config, int64_t index);
 
 // The algorithm of a saved run, ready to act: for evaluation and deployment.
 struct LoadedRun {
