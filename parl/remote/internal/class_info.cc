@@ -94,10 +94,10 @@ std::string fingerprint(const ClassInfo& info) {
 }
 
 const std::string& this_host() {
-  static const std::string host = [] {
+  static const std::string& host = *new std::string([] {
     std::array<char, 256> name{};
     return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("localhost");
-  }();
+  }());
   return host;
 }
 

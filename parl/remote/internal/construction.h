@@ -37,7 +37,7 @@ struct Constructor {
   }
   static std::string signature() { return wire::schema<std::tuple<D...>>(); }
   static const ConstructorInfo& info() {
-    static const ConstructorInfo made{signature(), &from_wire};
+    static const ConstructorInfo& made = *new ConstructorInfo{signature(), &from_wire};
     return made;
   }
   // Used by every create<X>(D...): so it is there wherever such a call is, also out of static libraries.

@@ -239,7 +239,8 @@ ClassInfo make_class_info(TypeList<Method...>) {
 
 template <typename X>
 const ClassInfo& class_info() {
-  static const ClassInfo info = make_class_info<X>(typename Description<X>::Methods{});
+  // Never destroyed: a thread left in user code may still look at it while the program ends.
+  static const ClassInfo& info = *new ClassInfo(make_class_info<X>(typename Description<X>::Methods{}));
   return info;
 }
 
