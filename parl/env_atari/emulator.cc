@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <sstream>
 
 #include "ale/ale_interface.hpp"
 #include "ale/common/ColourPalette.hpp"
 #include "ale/emucore/Console.hxx"
+#include "ale/emucore/MD5.hxx"
 #include "ale/emucore/MediaSrc.hxx"
+#include "ale/games/RomSettings.hpp"
 #include "parl/env_atari/internal/hidden_state.h"
 
 namespace parl {
@@ -21,6 +25,15 @@ struct Emulator::Console {
 namespace {
 
 constexpr size_t kFrameBytes = 160 * 300;  // of the buffers that the console draws into, whatever the game shows
+
+// What ALEInterface::isSupportedROM() says, without its leak. An unknown ROM would make loadROM() end the process.
+bool known_to_ale(const std::string& rom) {
+  std::ifstream file(rom, std::ios::binary);
+  const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string md5 = ale::stella::MD5(bytes.data(), static_cast<uint32_t>(bytes.size()));
+  const std::unique_ptr<ale::RomSettings> settings(ale::buildRomRLWrapper(rom, md5));
+  return settings && settings->md5() == md5;
+}
 
 template <typename Values>
 void check_one_of(const char* what, int value, const Values& available) {
@@ -35,7 +48,7 @@ void check_one_of(const char* what, int value, const Values& available) {
 Emulator::Emulator(const Settings& settings) : sticky_(static_cast<float>(settings.sticky)) {
   static std::once_flag quiet;
   std::call_once(quiet, [] { ale::Logger::setMode(ale::Logger::Error); });
-  if (!ale::ALEInterface::isSupportedROM(settings.rom)) {
+  if (!known_to_ale(settings.rom)) {
     raise("{} is not a ROM that the ALE knows (it knows ROMs by their MD5 sum); run `make setup` for the right ones",
           settings.rom);
   }
