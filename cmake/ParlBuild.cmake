@@ -56,11 +56,7 @@ endif()
 # A room that has no CMakeLists.txt (yet) is skipped.
 function(parl_add_room name)
   if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/parl/${name}/CMakeLists.txt")
-    if(IS_DIRECTORY "${PROJECT_BINARY_DIR}/parl")
-      add_subdirectory(parl/${name})
-    else()
-      add_subdirectory(parl/${name} "${PROJECT_BINARY_DIR}/rooms/${name}")  # build/parl is the program
-    endif()
+    add_subdirectory(parl/${name} "${PROJECT_BINARY_DIR}/rooms/${name}")  # build/parl is the program
   endif()
 endfunction()
 
