@@ -39,10 +39,12 @@ constexpr const char* kDeepmind = R"({
   }
 })";
 
+// Returns of up to 500 would let the value's gradient drown the policy's in the shared trunk and in the norm's bound:
+// hence the small value_cost.
 constexpr const char* kClassic = R"({
   "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32,
   "impala": {
-    "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
+    "gamma": 0.99, "lambda": 0.95, "value_cost": 0.01, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
     "optimizer": "adam", "lr": 1e-3, "eps": 1e-5, "epochs": 4, "minibatches": 4, "clip": 0.2, "normalize_advantage": true
   }
 })";

@@ -13,6 +13,7 @@
 #include "parl/remote/remote.h"
 #include "parl/train/checkpoint.h"
 #include "parl/train/metrics.h"
+#include "parl/train/presets.h"
 #include "parl/train/train_test_util.h"
 
 namespace parl {
@@ -259,6 +260,18 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   c = small_config(dir.file("other"));
   c.max_lag = -1;
   EXPECT_THROW(run(c), Error);
+}
+
+TEST(Trainer, LearnsCartPole) {
+  TempDir dir;
+  TrainConfig c;
+  c.env = "CartPole-v1";
+  apply_preset(c, default_preset(c.env));
+  c.run = dir.file("run");
+  c.deterministic = true;
+  c.steps = 1'000'000;
+  c.until_return = 475;
+  EXPECT_EQ(run(c).stop_reason, "until_return");
 }
 
 TEST(Trainer, EvaluationsReachTheMetricsAndTheBestCheckpoint) {
