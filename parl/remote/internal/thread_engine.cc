@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "parl/core/log.h"
 #include "parl/remote/internal/call_list.h"
@@ -13,6 +14,14 @@
 
 namespace parl::internal {
 namespace {
+
+// An object that shutdown gave up on: kept reachable, so that leak checkers know it is on purpose.
+void leak(void* object) {
+  static std::mutex* mutex = new std::mutex;
+  static auto* objects = new std::vector<void*>;
+  std::lock_guard lock(*mutex);
+  objects->push_back(object);
+}
 
 class ThreadChannel;
 
@@ -159,7 +168,7 @@ class ThreadChannel : public ObjectChannel {
       void* object = construct();
       if (object) {
         while (CallRef call = next()) run(object, std::move(call));
-        if (!left_in_user_code()) destroy(object);
+        left_in_user_code() ? leak(object) : destroy(object);
       }
     }
     end_slot();
