@@ -36,10 +36,9 @@ struct Progress {
   std::vector<double> returns, lengths;  // of the last 100 episodes
   double best_return = 0;
   bool has_best = false;
-  int64_t next_log = 0, next_checkpoint = 0, next_eval = 0;  // agent steps
 };
 PARL_FIELDS(Progress, steps, updates, episodes, dropped_rollouts, actors_replaced, generation, seconds, returns,
-            lengths, best_return, has_best, next_log, next_checkpoint, next_eval);
+            lengths, best_return, has_best);
 
 struct Checkpoint {
   Progress progress;

@@ -46,6 +46,8 @@ class Trainer {
   void evaluate_now();
   void checkpoint_now();
   TrainSummary summary(const std::string& reason) const;
+  // The first multiple of `every` after the present step.
+  int64_t next_multiple(int64_t every) const { return every > 0 ? (progress_.steps / every + 1) * every : 0; }
   double elapsed() const { return seconds_since(start_); }
 
   TrainConfig config_;
@@ -56,6 +58,7 @@ class Trainer {
   std::unique_ptr<Algorithm> algorithm_;
   std::optional<Checkpoint> restored_;
   Progress progress_;
+  int64_t next_log_ = 0, next_checkpoint_ = 0, next_eval_ = 0;  // agent steps at which each is due
   WindowStat returns_{kReturnWindow}, lengths_{kReturnWindow};
   std::unique_ptr<RemoteManager> manager_;
   std::unique_ptr<ActorPool> pool_;
@@ -87,6 +90,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
                    .make_learner(program().models.factory(config_.model), model_spec_, config_);
   if (const auto path = latest_checkpoint(run_dir_.path())) restored_ = load_checkpoint(*path);
   restore();
+  next_log_ = next_multiple(config_.log_steps);
+  next_checkpoint_ = next_multiple(config_.checkpoint_steps);
+  next_eval_ = next_multiple(config_.eval_steps);
   run_dir_.save_config(config_to_json(config_));
   log_ = std::make_unique<RunLog>(run_dir_, config_, env_spec_, progress_.steps, hooks_.show_status);
   announce();
@@ -103,12 +109,7 @@ void Trainer::announce() const {
 }
 
 void Trainer::restore() {
-  if (!restored_) {
-    progress_.next_log = config_.log_steps;
-    progress_.next_checkpoint = config_.checkpoint_steps;
-    progress_.next_eval = config_.eval_steps;
-    return;
-  }
+  if (!restored_) return;
   Checkpoint& c = *restored_;
   progress_ = c.progress;
   check_continues(c.config, config_);
@@ -119,9 +120,6 @@ void Trainer::restore() {
   first_steps_ = progress_.steps;
   earlier_seconds_ = progress_.seconds;
   earlier_replaced_ = progress_.actors_replaced;
-  progress_.next_log = (progress_.steps / config_.log_steps + 1) * config_.log_steps;
-  progress_.next_checkpoint = (progress_.steps / config_.checkpoint_steps + 1) * config_.checkpoint_steps;
-  progress_.next_eval = config_.eval_steps > 0 ? (progress_.steps / config_.eval_steps + 1) * config_.eval_steps : 0;
   log().info("continuing {} at {} agent steps, update {}", run_dir_.path(), progress_.steps, progress_.updates);
   const bool exact = config_.deterministic && c.deterministic;
   if (!exact) ++progress_.generation;
@@ -260,8 +258,8 @@ void Trainer::checkpoint_now() {
 }
 
 void Trainer::after_update() {
-  if (config_.eval_steps > 0 && progress_.steps >= progress_.next_eval) {
-    progress_.next_eval = (progress_.steps / config_.eval_steps + 1) * config_.eval_steps;
+  if (config_.eval_steps > 0 && progress_.steps >= next_eval_) {
+    next_eval_ = next_multiple(config_.eval_steps);
     evaluate_now();
   }
   RunCounters counters;
@@ -277,8 +275,8 @@ void Trainer::after_update() {
   counters.queue_fill = static_cast<double>(pool_->waiting()) / pool_->actors();
   counters.seconds = earlier_seconds_ + elapsed();
   counters.phases = phases_;
-  if (progress_.steps >= progress_.next_log) {
-    progress_.next_log = (progress_.steps / config_.log_steps + 1) * config_.log_steps;
+  if (progress_.steps >= next_log_) {
+    next_log_ = next_multiple(config_.log_steps);
     log_->write_row(counters);
   }
   log_->show(counters);
@@ -297,8 +295,8 @@ TrainSummary Trainer::run() {
     learn();
     after_update();
     reason = why_stop();
-    if (!reason.empty() || progress_.steps >= progress_.next_checkpoint) {
-      progress_.next_checkpoint = (progress_.steps / config_.checkpoint_steps + 1) * config_.checkpoint_steps;
+    if (!reason.empty() || progress_.steps >= next_checkpoint_) {
+      next_checkpoint_ = next_multiple(config_.checkpoint_steps);
       checkpoint_now();
     }
     if (reason.empty()) pool_->publish(progress_.updates, algorithm_->get_weights());
