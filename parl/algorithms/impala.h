@@ -8,13 +8,16 @@
 //   actor.set_weights(learner.get_weights());
 //   ActOutput out = actor.sample(obs, uniforms);
 //
-// One learn() = `epochs` passes over the batch in `minibatches` of whole unrolls; values, ratios and V-trace targets
-// are recomputed in every pass; one optimizer step per minibatch. Each minibatch is split over `learner_threads`
-// replicas that read the same parameters; their gradients are added in the order of the replicas. Pieces of at most
-// `micro_batch` steps go through the network at a time. Neither changes the result but for float rounding, and for a
-// given number of threads the result is reproducible bit by bit. The optimizer comes into being with the first learn(),
-// get_state() or set_state(). Throws NonFiniteError (agent/nonfinite.h) for NaN or inf, before the weights are touched
-// by it. Thread rule: one thread at a time.
+// One learn() = `epochs` passes over the batch in `minibatches`, one optimizer step each. Of what they consist:
+//   unrolls  whole unrolls in random order; values, ratios, V-trace targets are recomputed for each minibatch
+//   steps    single steps in random order, as PPO has them; values, ratios and targets of the whole batch are
+//            recomputed at the start of each pass (one more forward), advantages are normalised over the whole batch.
+//            Minibatches are less correlated, so few environments suffice; feed-forward networks only
+// Each minibatch is split over `learner_threads` replicas that read the same parameters; their gradients are added in
+// the order of the replicas. Pieces of at most `micro_batch` steps go through the network at a time. Neither changes
+// the result but for float rounding, and for a given number of threads the result is reproducible bit by bit. The
+// optimizer comes into being with the first learn(), get_state() or set_state(). Throws NonFiniteError
+// (agent/nonfinite.h) for NaN or inf, before the weights are touched by it. Thread rule: one thread at a time.
 #pragma once
 
 #include <functional>
@@ -31,6 +34,9 @@ enum class Reduction { kSum, kMean };
 PARL_CONFIG_ENUM(Reduction, (kSum, "sum"), (kMean, "mean"));
 enum class OptimizerKind { kRmsprop, kAdam };
 PARL_CONFIG_ENUM(OptimizerKind, (kRmsprop, "rmsprop"), (kAdam, "adam"));
+
+enum class MinibatchOf { kUnrolls, kSteps };
+PARL_CONFIG_ENUM(MinibatchOf, (kUnrolls, "unrolls"), (kSteps, "steps"));
 
 struct ImpalaConfig {
   double gamma = 0.99;
@@ -54,6 +60,7 @@ struct ImpalaConfig {
 
   int64_t epochs = 1;
   int64_t minibatches = 1;
+  MinibatchOf minibatch_of = MinibatchOf::kUnrolls;
   double clip = 0.0;
   double target_kl = 0.0;
   bool normalize_advantage = false;
@@ -80,12 +87,13 @@ PARL_CONFIG(
     (eps, "epsilon of the optimizer, outside the square root as in PyTorch"),
     (rmsprop_alpha, "RMSProp's decay of the squared gradient"), (adam_beta1, "Adam's decay of the gradient"),
     (adam_beta2, "Adam's decay of the squared gradient"), (epochs, "passes over each batch"),
-    (minibatches, "optimizer steps per pass: the batch is cut into so many parts of whole unrolls"),
+    (minibatches, "optimizer steps per pass: the batch is cut into so many parts"),
+    (minibatch_of, "what a minibatch is drawn from: whole unrolls, or single steps (targets once per pass)"),
     (clip, "clip of the ratio to the behaviour policy around 1 (APPO); 0: plain policy gradient"),
     (target_kl,
      "ends the passes over a batch once KL(behaviour, current) exceeds it; the first pass is always made; 0: never"),
-    (normalize_advantage, "advantages to mean 0, deviation 1 within each minibatch"),
-    (shuffle_seed, "seed of the shuffling of unrolls into minibatches"),
+    (normalize_advantage, "advantages to mean 0, deviation 1 within each minibatch (of steps: within the batch)"),
+    (shuffle_seed, "seed of the shuffling into minibatches"),
     (learner_threads, "threads that share the work of each minibatch"),
     (micro_batch, "observations that go through the network at a time; 0: as the model prefers"));
 

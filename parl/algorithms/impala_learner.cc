@@ -32,22 +32,39 @@ Batch take(const Batch& batch, const std::vector<int64_t>& index) {
   return batch.select(torch::tensor(index, torch::kLong));
 }
 
+struct Normalization {
+  double mean, factor;
+};
+
+Normalization normalization(const LossSums& sums) {
+  const double mean = sums.advantage / sums.steps;
+  const double variance = std::max(0.0, sums.advantage_squared / sums.steps - mean * mean);
+  return {mean, 1 / (std::sqrt(variance) + 1e-8)};
+}
+
 bool all_finite(const at::Tensor& tensor) {
   return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
 }
 
 }  // namespace
 
+at::Tensor GradientWorker::final_values(const Batch& piece) {
+  if (!piece.final_index.defined() || piece.final_index.numel() == 0) return {};
+  torch::NoGradGuard no_grad;
+  return model_.forward(piece.final_obs.to(device_)).value;
+}
+
+int64_t GradientWorker::pieces_of(int64_t count, int64_t rows) const {
+  const int64_t best = config_.micro_batch > 0 ? config_.micro_batch : model_.preferred_rows();
+  const int64_t limit = best == 0 ? std::max<int64_t>(count, 1) : std::max<int64_t>(1, best / rows);
+  return (count + limit - 1) / limit;
+}
+
 GradientWorker::Piece GradientWorker::forward_piece(const Batch& piece, const PolicyLossOptions& options) {
   Piece out;
   out.recording = model_.record(piece.obs.flatten(0, 1).to(device_));
-  at::Tensor final_value;
-  if (piece.final_index.defined() && piece.final_index.numel() > 0) {
-    torch::NoGradGuard no_grad;
-    final_value = model_.forward(piece.final_obs.to(device_)).value;
-  }
   const PolicyValue& output = out.recording->output();
-  out.loss = std::make_unique<PolicyLoss>(options, piece, output.logits, output.value, final_value);
+  out.loss = std::make_unique<PolicyLoss>(options, piece, output.logits, output.value, final_values(piece));
   return out;
 }
 
@@ -61,10 +78,7 @@ void GradientWorker::forward(const Batch& batch, const std::vector<int64_t>& ind
                              double scale, bool keep) {
   sums_ = {};
   kept_.clear();
-  const int64_t rows = config_.micro_batch > 0 ? config_.micro_batch : model_.preferred_rows();
-  const int64_t all = static_cast<int64_t>(index.size());
-  const int64_t limit = rows == 0 ? std::max<int64_t>(all, 1) : std::max<int64_t>(1, rows / (batch.length() + 1));
-  const int64_t pieces = (all + limit - 1) / limit;
+  const int64_t pieces = pieces_of(static_cast<int64_t>(index.size()), batch.length() + 1);
   for (int64_t i = 0; i < pieces; ++i) {
     const std::vector<int64_t> unrolls = part_of(index, i, pieces);
     Piece piece = forward_piece(take(batch, unrolls), options);
@@ -76,6 +90,43 @@ void GradientWorker::forward(const Batch& batch, const std::vector<int64_t>& ind
     } else {
       backward_piece(piece, scale);
     }
+  }
+}
+
+void GradientWorker::find_targets(const Batch& batch, const std::vector<int64_t>& index,
+                                  const PolicyLossOptions& options, StepTargets& targets) {
+  torch::NoGradGuard no_grad;
+  sums_ = {};
+  const int64_t pieces = pieces_of(static_cast<int64_t>(index.size()), batch.length() + 1);
+  for (int64_t i = 0; i < pieces; ++i) {
+    const std::vector<int64_t> unrolls = part_of(index, i, pieces);
+    const Batch piece = take(batch, unrolls);
+    const PolicyValue output = model_.forward(piece.obs.flatten(0, 1).to(device_));
+    const PolicyLoss loss(options, piece, output.logits, output.value, final_values(piece));
+    const int64_t at = unrolls.front() * batch.length();  // the unrolls of a worker lie side by side
+    std::copy(loss.vs().begin(), loss.vs().end(), targets.vs.mutable_data_ptr<float>() + at);
+    std::copy(loss.advantage().begin(), loss.advantage().end(), targets.advantage.mutable_data_ptr<float>() + at);
+    sums_ += loss.sums();
+  }
+}
+
+void GradientWorker::learn_steps(const Batch& batch, const StepTargets& targets, const std::vector<int64_t>& index,
+                                 const PolicyLossOptions& options, double scale) {
+  sums_ = {};
+  const int64_t pieces = pieces_of(static_cast<int64_t>(index.size()), 1), length = batch.length();
+  for (int64_t i = 0; i < pieces; ++i) {
+    const at::Tensor steps = torch::tensor(part_of(index, i, pieces), torch::kLong);
+    const at::Tensor rows = steps + steps.div(length, "floor");  // of obs [B * (T+1)]
+    auto chosen = [&](const at::Tensor& column) { return column.flatten(0, 1).cpu().index_select(0, steps); };
+    Piece piece;
+    piece.recording = model_.record(batch.obs.flatten(0, 1).index_select(0, rows.to(batch.obs.device())).to(device_));
+    const PolicyValue& output = piece.recording->output();
+    piece.loss = std::make_unique<PolicyLoss>(
+        options,
+        PolicyLoss::Steps{chosen(batch.action), chosen(batch.behaviour_logits), targets.vs.index_select(0, steps),
+                          targets.advantage.index_select(0, steps)},
+        output.logits, output.value);
+    backward_piece(piece, scale);
   }
 }
 
@@ -115,8 +166,10 @@ LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   for (auto& replica : replica_parameters_)
     replica->bump_versions();  // set_weights() may have been called on the model
-  PARL_CHECK_GE(batch.unrolls(), config_.minibatches,
-                "a batch cannot be cut into more minibatches than it has unrolls");
+  const bool of_steps = config_.minibatch_of == MinibatchOf::kSteps;
+  const int64_t items = of_steps ? batch.steps() : batch.unrolls();
+  PARL_CHECK_GE(items, config_.minibatches, "a batch cannot be cut into more minibatches than it has {}",
+                of_steps ? "steps" : "unrolls");
   const double lr = lr_.at(static_cast<double>(agent_steps));
   PolicyLossOptions options;
   options.vtrace = {config_.gamma, config_.lambda, config_.rho_clip, config_.c_clip, config_.pg_rho_clip, true};
@@ -127,7 +180,8 @@ LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
   Totals totals;
   bool go_on = true;
   for (int64_t pass = 0; pass < config_.epochs && go_on; ++pass) {
-    const std::vector<int64_t> order = shuffled(batch.unrolls());
+    if (of_steps) find_targets(batch, options);
+    const std::vector<int64_t> order = shuffled(items);
     for (int64_t i = 0; i < config_.minibatches && go_on; ++i) {
       go_on = learn_minibatch(batch, part_of(order, i, config_.minibatches), options, lr, pass > 0, totals);
     }
@@ -140,7 +194,8 @@ LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
 
 bool ImpalaLearner::learn_minibatch(const Batch& batch, const std::vector<int64_t>& index,
                                     const PolicyLossOptions& options, double lr, bool check_kl, Totals& totals) {
-  const double steps = static_cast<double>(index.size()) * static_cast<double>(batch.length());
+  const int64_t each = config_.minibatch_of == MinibatchOf::kSteps ? 1 : batch.length();
+  const double steps = static_cast<double>(static_cast<int64_t>(index.size()) * each);
   const double scale = config_.loss_reduction == Reduction::kMean ? 1 / steps : 1;
   const LossSums sums = compute_gradients(batch, index, options, scale);
   const double loss = sums.total(options) * scale, norm = reduce_gradients();
@@ -160,25 +215,48 @@ bool ImpalaLearner::learn_minibatch(const Batch& batch, const std::vector<int64_
   return true;
 }
 
+void ImpalaLearner::find_targets(const Batch& batch, const PolicyLossOptions& options) {
+  targets_ = {torch::empty({batch.steps()}), torch::empty({batch.steps()})};
+  std::vector<int64_t> unrolls(static_cast<size_t>(batch.unrolls()));
+  std::iota(unrolls.begin(), unrolls.end(), 0);
+  team_.run([&](int i) {
+    workers_[static_cast<size_t>(i)].find_targets(batch, part_of(unrolls, i, team_.size()), options, targets_);
+  });
+  if (!config_.normalize_advantage) return;
+  const Normalization n = normalization(sums());
+  targets_.advantage.sub_(n.mean).mul_(n.factor);
+}
+
+LossSums ImpalaLearner::sums() const {
+  LossSums sums;
+  for (const GradientWorker& worker : workers_) sums += worker.sums();
+  return sums;
+}
+
 LossSums ImpalaLearner::compute_gradients(const Batch& batch, const std::vector<int64_t>& index,
                                           const PolicyLossOptions& options, double scale) {
+  if (config_.minibatch_of == MinibatchOf::kUnrolls) return unroll_gradients(batch, index, options, scale);
+  team_.run([&](int i) {
+    GradientWorker& worker = workers_[static_cast<size_t>(i)];
+    worker.parameters().zero_gradients();
+    worker.learn_steps(batch, targets_, part_of(index, i, team_.size()), options, scale);
+  });
+  return sums();
+}
+
+LossSums ImpalaLearner::unroll_gradients(const Batch& batch, const std::vector<int64_t>& index,
+                                         const PolicyLossOptions& options, double scale) {
   const bool keep = config_.normalize_advantage;
-  LossSums sums;
   team_.run([&](int i) {
     GradientWorker& worker = workers_[static_cast<size_t>(i)];
     worker.parameters().zero_gradients();
     worker.forward(batch, part_of(index, i, team_.size()), options, scale, keep);
   });
-  for (const GradientWorker& worker : workers_) sums += worker.sums();
   if (keep) {
-    const double mean = sums.advantage / sums.steps;
-    const double variance = std::max(0.0, sums.advantage_squared / sums.steps - mean * mean);
-    const double factor = 1 / (std::sqrt(variance) + 1e-8);
-    team_.run([&](int i) { workers_[static_cast<size_t>(i)].backward(mean, factor, scale); });
-    sums = {};
-    for (const GradientWorker& worker : workers_) sums += worker.sums();
+    const Normalization n = normalization(sums());
+    team_.run([&](int i) { workers_[static_cast<size_t>(i)].backward(n.mean, n.factor, scale); });
   }
-  return sums;
+  return sums();
 }
 
 double ImpalaLearner::reduce_gradients() {

@@ -17,6 +17,11 @@
 
 namespace parl::internal {
 
+// V-trace's results for every step of a batch, [B * T]; shared by all minibatches of one pass.
+struct StepTargets {
+  at::Tensor vs, advantage;
+};
+
 // One replica and its share of the work. Thread rule: its team member's alone.
 class GradientWorker {
  public:
@@ -26,6 +31,12 @@ class GradientWorker {
   // Forward and targets for the unrolls `index` of the batch. Unless `keep`, the gradient is added at once.
   void forward(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options, double scale,
                bool keep);
+  // Targets of the unrolls `index` into columns over the whole batch, in the order of its steps.
+  void find_targets(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
+                    StepTargets& targets);
+  // Forward and gradient of the single steps `index` (b * T + t) of the batch.
+  void learn_steps(const Batch& batch, const StepTargets& targets, const std::vector<int64_t>& index,
+                   const PolicyLossOptions& options, double scale);
   // The gradients of what was kept, with advantages (A - mean) * factor.
   void backward(double mean, double factor, double scale);
 
@@ -37,6 +48,9 @@ class GradientWorker {
     std::unique_ptr<Recording> recording;
     std::unique_ptr<PolicyLoss> loss;
   };
+  at::Tensor final_values(const Batch& piece);
+  // Into how many pieces `count` items of `rows` observations each are cut.
+  int64_t pieces_of(int64_t count, int64_t rows) const;
   Piece forward_piece(const Batch& piece, const PolicyLossOptions& options);
   void backward_piece(Piece& piece, double scale);
 
@@ -65,8 +79,13 @@ class ImpalaLearner {
   // One optimizer step; false when target_kl forbids it.
   bool learn_minibatch(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
                        double lr, bool check_kl, Totals& totals);
+  // `index`: unrolls, or steps.
   LossSums compute_gradients(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
                              double scale);
+  LossSums unroll_gradients(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
+                            double scale);
+  void find_targets(const Batch& batch, const PolicyLossOptions& options);
+  LossSums sums() const;  // over the workers
   // Adds the replicas' gradients to the main one's; gives the norm of the sum.
   double reduce_gradients();
   int64_t part_begin(int member) const;  // of the flat parameters
@@ -84,6 +103,7 @@ class ImpalaLearner {
   std::vector<GradientWorker> workers_;
   ThreadTeam team_;
   CounterRng rng_;
+  StepTargets targets_;  // of this pass, where minibatches are of steps
   int64_t learn_calls_ = 0;
 };
 

@@ -84,9 +84,11 @@ ImpalaConfig config_of(const nlohmann::json& c) {
   return config;
 }
 
-void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch) {
+void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch,
+                 MinibatchOf of = MinibatchOf::kUnrolls) {
   SCOPED_TRACE(name + " threads " + std::to_string(threads));
   ImpalaConfig config = config_of(reference.cases[name]);
+  config.minibatch_of = of;
   config.learner_threads = threads;
   config.micro_batch = micro_batch;
   auto model = make_mlp();
@@ -135,7 +137,34 @@ TEST(Impala, EqualsPyTorchInPiecesAndThreads) {
   }
 }
 
+// One minibatch of all steps is one of all unrolls.
+TEST(Impala, EqualsPyTorchInMinibatchesOfSteps) {
+  const Reference reference;
+  for (const auto& item : reference.cases.items()) {
+    expect_case(reference, item.key(), 1, 0, MinibatchOf::kSteps);
+    expect_case(reference, item.key(), 3, 5, MinibatchOf::kSteps);
+  }
+}
+
 // -------------------------------------------------------------------------------------------------- other promises
+
+// With a learning rate of 0 the minibatches of a pass see the same network: together they are the whole batch.
+TEST(Impala, MinibatchesOfStepsAreThePassCutUp) {
+  ImpalaConfig config;
+  config.lr = 0, config.clip = 0.2, config.normalize_advantage = true, config.loss_reduction = Reduction::kMean;
+  auto learn = [&](int64_t minibatches) {
+    config.minibatch_of = MinibatchOf::kSteps, config.minibatches = minibatches;
+    torch::manual_seed(1);
+    Impala impala(make_mlp(), config);
+    return impala.learn(make_batch(kSpec, 6, 8, 1), 0);
+  };
+  const LearnStats whole = learn(1), parts = learn(12);
+  EXPECT_EQ(stat(parts, "updates"), 12);
+  for (const char* name : {"loss", "policy_loss", "value_loss", "entropy", "kl", "rho_mean", "ratio_clipped",
+                           "rho_max_deviation", "explained_variance"}) {
+    EXPECT_NEAR(stat(parts, name), stat(whole, name), 1e-5) << name;
+  }
+}
 
 TEST(Impala, RatioIsOneAtLagZero) {
   const ModelRegistry models = builtin_models();
@@ -218,9 +247,11 @@ TEST(Impala, NewWeightsReachTheReplicas) {
   }
 }
 
-TEST(Impala, StateContinuesToTheBit) {
+class State : public ::testing::TestWithParam<MinibatchOf> {};
+
+TEST_P(State, ContinuesToTheBit) {
   ImpalaConfig config;
-  config.minibatches = 3, config.epochs = 2;
+  config.minibatches = 3, config.epochs = 2, config.minibatch_of = GetParam();
   config.optimizer = OptimizerKind::kAdam;
   torch::manual_seed(1);
   auto a = make_mlp();
@@ -238,6 +269,8 @@ TEST(Impala, StateContinuesToTheBit) {
   }
   EXPECT_EQ(stat(y, "policy_lag_mean"), 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Impala, State, ::testing::Values(MinibatchOf::kUnrolls, MinibatchOf::kSteps));
 
 TEST(Impala, TargetKlEndsThePasses) {
   ImpalaConfig config;
@@ -311,6 +344,10 @@ TEST(Impala, RefusesWhatDoesNotFit) {
   config.minibatches = 5;
   Impala impala(make_mlp(), config);
   EXPECT_THROW(impala.learn(make_batch(kSpec, 4, 3, 1), 0), Error);
+  config.minibatch_of = MinibatchOf::kSteps;
+  EXPECT_NO_THROW(Impala(make_mlp(), config).learn(make_batch(kSpec, 4, 3, 1), 0));
+  config.minibatches = 13;
+  EXPECT_THROW(Impala(make_mlp(), config).learn(make_batch(kSpec, 4, 3, 1), 0), Error);
   Batch batch = make_batch(kSpec, 6, 3, 1);
   batch.truncated[0][0] = true, batch.terminated[0][0] = false;
   batch.final_index = torch::empty({0}, at::kLong);

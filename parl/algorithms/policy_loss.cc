@@ -25,32 +25,46 @@ double LossSums::total(const PolicyLossOptions& options) const {
 
 PolicyLoss::PolicyLoss(const PolicyLossOptions& options, const Batch& batch, const at::Tensor& logits,
                        const at::Tensor& value, const at::Tensor& final_value)
-    : options_(options), unrolls_(batch.unrolls()), length_(batch.length()), actions_(logits.size(1)) {
+    : options_(options), unrolls_(batch.unrolls()), length_(batch.length()), bootstrap_(1), actions_(logits.size(1)) {
   options_.vtrace.weigh_advantage = options_.clip <= 0;
-  PARL_CHECK_EQ(logits.size(0), unrolls_ * (length_ + 1));
-  PARL_CHECK_EQ(value.numel(), unrolls_ * (length_ + 1));
   PARL_CHECK_EQ(batch.behaviour_logits.size(2), actions_, "the behaviour policy had another number of actions");
   value_ = value.detach().cpu().contiguous();
   action_ = batch.action.cpu().contiguous();
-  const size_t steps = static_cast<size_t>(batch.steps());
-  log_probs_.resize(steps * static_cast<size_t>(actions_));
-  for (auto* column : {&chosen_, &ratio_, &entropy_, &vs_, &advantage_}) column->resize(steps);
-  const at::Tensor rows = logits.detach().cpu().contiguous();
+  evaluate_policy(logits, batch.behaviour_logits);
+  vs_.resize(static_cast<size_t>(batch.steps()));
+  advantage_.resize(vs_.size());
+  evaluate_targets(batch, final_value);
+  add_target_sums();
+}
+
+PolicyLoss::PolicyLoss(const PolicyLossOptions& options, const Steps& steps, const at::Tensor& logits,
+                       const at::Tensor& value)
+    : options_(options), unrolls_(steps.action.size(0)), length_(1), bootstrap_(0), actions_(logits.size(1)) {
+  value_ = value.detach().cpu().contiguous();
+  action_ = steps.action;
+  evaluate_policy(logits, steps.behaviour_logits);
+  vs_.assign(steps.vs.const_data_ptr<float>(), steps.vs.const_data_ptr<float>() + unrolls_);
+  advantage_.assign(steps.advantage.const_data_ptr<float>(), steps.advantage.const_data_ptr<float>() + unrolls_);
+  add_target_sums();
+}
+
+void PolicyLoss::evaluate_policy(const at::Tensor& logits, const at::Tensor& behaviour_logits) {
+  PARL_CHECK_EQ(logits.size(0), unrolls_ * rows());
+  PARL_CHECK_EQ(value_.numel(), unrolls_ * rows());
+  const int64_t steps = unrolls_ * length_;
+  log_probs_.resize(static_cast<size_t>(steps * actions_));
+  for (auto* column : {&chosen_, &ratio_, &entropy_}) column->resize(static_cast<size_t>(steps));
+  const at::Tensor now_logits = logits.detach().cpu().contiguous();
   for (int64_t b = 0; b < unrolls_; ++b) {
     for (int64_t t = 0; t < length_; ++t) {
-      log_softmax(rows.const_data_ptr<float>() + (b * (length_ + 1) + t) * actions_, actions_,
+      log_softmax(now_logits.const_data_ptr<float>() + (b * rows() + t) * actions_, actions_,
                   log_probs_.data() + (b * length_ + t) * actions_);
     }
   }
-  evaluate_policy(batch);
-  evaluate_targets(batch, final_value);
-}
-
-void PolicyLoss::evaluate_policy(const Batch& batch) {
-  const at::Tensor behaviour = batch.behaviour_logits.cpu().contiguous();
+  const at::Tensor behaviour = behaviour_logits.cpu().contiguous();
   std::vector<float> old(static_cast<size_t>(actions_));
-  sums_.steps = static_cast<double>(batch.steps());
-  for (int64_t i = 0; i < batch.steps(); ++i) {
+  sums_.steps = static_cast<double>(steps);
+  for (int64_t i = 0; i < steps; ++i) {
     const float* now = log_probs_.data() + i * actions_;
     log_softmax(behaviour.const_data_ptr<float>() + i * actions_, actions_, old.data());
     const int64_t action = action_.const_data_ptr<int64_t>()[i];
@@ -86,13 +100,19 @@ void PolicyLoss::evaluate_targets(const Batch& batch, const at::Tensor& final_va
     for (int64_t t = 0; t < length_; ++t) count += trunc[t] && !term[t];
     PARL_CHECK(used + count <= (finals.defined() ? finals.numel() : 0), "a truncated step has no final observation");
     vtrace(options_.vtrace, VtraceUnroll{length_, 1, ratio_.data() + at, reward.const_data_ptr<float>() + at, term,
-                                         trunc, value_.const_data_ptr<float>() + b * (length_ + 1),
+                                         trunc, value_.const_data_ptr<float>() + b * rows(),
                                          count ? finals.const_data_ptr<float>() + used : nullptr, count,
                                          vs_.data() + at, advantage_.data() + at});
     used += count;
+  }
+}
+
+void PolicyLoss::add_target_sums() {
+  for (int64_t b = 0; b < unrolls_; ++b) {
     for (int64_t t = 0; t < length_; ++t) {
-      const double vs = vs_[static_cast<size_t>(at + t)], advantage = advantage_[static_cast<size_t>(at + t)];
-      const double error = vs - value_.const_data_ptr<float>()[b * (length_ + 1) + t];
+      const size_t i = static_cast<size_t>(b * length_ + t);
+      const double vs = vs_[i], advantage = advantage_[i];
+      const double error = vs - value_.const_data_ptr<float>()[b * rows() + t];
       sums_.value += 0.5 * error * error;
       sums_.vs += vs, sums_.vs_squared += vs * vs, sums_.error += error, sums_.error_squared += error * error;
       sums_.advantage += advantage, sums_.advantage_squared += advantage * advantage;
@@ -119,7 +139,7 @@ float PolicyLoss::policy_gradient(int64_t i) {
 }
 
 PolicyLoss::Gradients PolicyLoss::gradients(double scale) {
-  Gradients out{torch::empty({unrolls_ * (length_ + 1), actions_}), torch::empty({unrolls_ * (length_ + 1)})};
+  Gradients out{torch::empty({unrolls_ * rows(), actions_}), torch::empty({unrolls_ * rows()})};
   float* d_logits = out.logits.mutable_data_ptr<float>();
   float* d_value = out.value.mutable_data_ptr<float>();
   const float entropy_scale = static_cast<float>(scale * options_.entropy_cost);
@@ -133,10 +153,10 @@ PolicyLoss::Gradients PolicyLoss::gradients(double scale) {
         *d_logits++ = std::exp(now[k]) * (entropy_scale * (now[k] + entropy) - weight);
       }
       d_logits[action_.const_data_ptr<int64_t>()[i] - actions_] += weight;
-      *d_value = value_scale * (value_.const_data_ptr<float>()[b * (length_ + 1) + t] - vs_[static_cast<size_t>(i)]);
+      *d_value = value_scale * (value_.const_data_ptr<float>()[b * rows() + t] - vs_[static_cast<size_t>(i)]);
     }
-    d_logits = std::fill_n(d_logits, actions_, 0.0f);  // obs[T] only bootstraps
-    *d_value++ = 0;
+    d_logits = std::fill_n(d_logits, bootstrap_ * actions_, 0.0f);
+    d_value = std::fill_n(d_value, bootstrap_, 0.0f);
   }
   return out;
 }

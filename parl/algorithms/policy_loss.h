@@ -35,9 +35,21 @@ struct LossSums {
 
 class PolicyLoss {
  public:
-  // logits [B * (T+1), A] and value [B * (T+1)] of batch.obs, row b * (T+1) + t; final_value [F].
+  // Targets and loss of whole unrolls. logits [B * (T+1), A] and value [B * (T+1)] of batch.obs, row b * (T+1) + t;
+  // final_value [F].
   PolicyLoss(const PolicyLossOptions& options, const Batch& batch, const at::Tensor& logits, const at::Tensor& value,
              const at::Tensor& final_value);
+
+  // Single steps whose targets are known. logits [N, A], value [N], action [N] int64, behaviour_logits [N, A],
+  // vs and advantage [N] float32; all contiguous and on the CPU but logits and value.
+  struct Steps {
+    at::Tensor action, behaviour_logits, vs, advantage;
+  };
+  PolicyLoss(const PolicyLossOptions& options, const Steps& steps, const at::Tensor& logits, const at::Tensor& value);
+
+  // The targets, [B * T] in the order of the steps.
+  const std::vector<float>& vs() const { return vs_; }
+  const std::vector<float>& advantage() const { return advantage_; }
 
   // Replaces A by (A - mean) * factor.
   void normalize_advantages(double mean, double factor);
@@ -50,13 +62,16 @@ class PolicyLoss {
   const LossSums& sums() const { return sums_; }
 
  private:
-  void evaluate_policy(const Batch& batch);
+  // Rows of logits and value per unroll: obs[T] of a whole unroll only bootstraps.
+  int64_t rows() const { return length_ + bootstrap_; }
+  void evaluate_policy(const at::Tensor& logits, const at::Tensor& behaviour_logits);
   void evaluate_targets(const Batch& batch, const at::Tensor& final_value);
   // d policy / d log pi(a) of step i; counts it in sums_.
   float policy_gradient(int64_t i);
+  void add_target_sums();
 
   PolicyLossOptions options_;
-  int64_t unrolls_, length_, actions_;
+  int64_t unrolls_, length_, bootstrap_, actions_;
   at::Tensor value_, action_;                                                 // contiguous, CPU
   std::vector<float> log_probs_, chosen_, ratio_, entropy_, vs_, advantage_;  // per step; log_probs_ times A
   LossSums sums_;

@@ -54,14 +54,16 @@ void ActorPool::publish(int64_t version, Weights weights) {
   published_.notify_all();
 }
 
-// Waits for the weights that rollout `sequence` is made with. Empty: stopping.
-std::optional<Versioned<Weights>> ActorPool::weights_for(int64_t sequence) {
+// Waits for the weights that rollout `sequence` is made with; the actor's last one was made with `last_version`.
+// Empty: stopping.
+std::optional<Versioned<Weights>> ActorPool::weights_for(int64_t sequence, int64_t last_version) {
   std::unique_lock lock(mutex_);
-  const int64_t wanted = std::max<int64_t>(0, sequence - 1);
+  const int64_t wanted = options_.on_policy ? sequence : std::max<int64_t>(0, sequence - 1);
   published_.wait(lock, [&] {
     if (stopping_) return true;
     if (versions_.empty()) return false;
-    return !options_.deterministic || versions_.back().version() >= wanted;
+    if (options_.deterministic) return versions_.back().version() >= wanted;
+    return !options_.on_policy || versions_.back().version() > last_version;
   });
   if (stopping_) return std::nullopt;
   if (!options_.deterministic) return versions_.back();
@@ -72,11 +74,11 @@ std::optional<Versioned<Weights>> ActorPool::weights_for(int64_t sequence) {
 }
 
 void ActorPool::drive(int actor) {
-  int64_t sequence = options_.first_sequence;
+  int64_t sequence = options_.first_sequence, last_version = -1;
   try {
     for (;;) {
       if (!options_.deterministic && !queue_.wait_free(actor)) return;
-      auto weights = weights_for(sequence);
+      auto weights = weights_for(sequence, last_version);
       if (!weights) return;
       std::shared_ptr<Remote<Actor>> remote;
       {
@@ -86,6 +88,7 @@ void ActorPool::drive(int actor) {
       try {
         Rollout rollout = (*remote)->sample(std::move(*weights));
         rollout.sequence = sequence++;
+        last_version = rollout.version;
         if (!queue_.push(actor, std::move(rollout))) return;
       } catch (const RemoteError& error) {
         remote.reset();
@@ -121,8 +124,10 @@ bool ActorPool::replace(int actor, const std::exception& error) {
 
 bool ActorPool::barrier(std::vector<ActorState>& states, std::vector<Rollout>& waiting) {
   PARL_CHECK(options_.deterministic, "only deterministic runs stop their actors for a checkpoint");
-  waiting = queue_.wait_all_and_copy();
-  if (waiting.empty()) return false;
+  if (!options_.on_policy) {
+    waiting = queue_.wait_all_and_copy();
+    if (waiting.empty()) return false;
+  }
   states.clear();
   for (const auto& remote : remotes_) states.push_back((*remote)->save_state());
   return true;

@@ -3,7 +3,9 @@
 // One driver thread per actor: it takes the weights it is entitled to, calls actor->sample(weights) as if the actor
 // were local, and puts the rollout into the queue; at most one finished rollout waits per actor.
 //   free-running    an actor starts its next rollout, under the newest published weights, as soon as nothing of it
-//   waits deterministic   rollout b of every actor is made under version max(0, b - 1) exactly
+//                   waits
+//   on_policy       ... and not before newer weights than those of its last rollout are published
+//   deterministic   rollout b of every actor is made under version max(0, b - 1) exactly; with on_policy: version b
 // An actor that fails (its process died, its environment threw) is replaced by a new one with fresh streams; after
 // `max_replacements` of them the queue fails with the last error.
 // Thread rule: one owner thread calls publish, next*, save_actors, stop. stop() and the destructor join all threads.
@@ -28,6 +30,7 @@ class ActorPool {
   struct Options {
     int actors = 1;
     bool deterministic = false;
+    bool on_policy = false;
     int64_t max_replacements = 10;
     int64_t first_sequence = 0;  // deterministic: the first rollout to make (a continued run)
   };
@@ -45,8 +48,8 @@ class ActorPool {
   std::optional<Rollout> next() { return queue_.pop(); }
   std::optional<Rollout> next_from(int actor) { return queue_.pop_from(actor); }
 
-  // Deterministic checkpoint: waits until every actor's next rollout waits and no actor works, and gives both.
-  // Call it after learning version v and before publish(v). False: the pool was stopped.
+  // Deterministic checkpoint: waits until every actor's next rollout waits (with on_policy there is none) and no actor
+  // works, and gives both. Call it after learning version v and before publish(v). False: the pool was stopped.
   bool barrier(std::vector<ActorState>& states, std::vector<Rollout>& waiting);
 
   int64_t replaced() const { return replaced_; }
@@ -55,7 +58,7 @@ class ActorPool {
   void stop();
 
  private:
-  std::optional<Versioned<Weights>> weights_for(int64_t sequence);
+  std::optional<Versioned<Weights>> weights_for(int64_t sequence, int64_t last_version);
   void drive(int actor);
   bool replace(int actor, const std::exception& error);
 

@@ -29,7 +29,12 @@ void TrainConfig::check() const {
       "--deterministic puts one rollout of every actor into each batch: leave --batch-rollouts at 0 or make it {}",
       actors);
   const int64_t unrolls = rollouts_per_batch() * envs_per_actor;
-  PARL_CHECK(impala.minibatches <= unrolls,
+  PARL_CHECK(
+      max_lag > 0 || rollouts_per_batch() == actors,
+      "--max-lag 0 learns from rollouts of the newest weights alone, one of every actor: leave --batch-rollouts at "
+      "0 or make it {}",
+      actors);
+  PARL_CHECK(impala.minibatch_of == MinibatchOf::kSteps || impala.minibatches <= unrolls,
              "--minibatches {} are more than the {} unrolls of a batch (actors x environments)", impala.minibatches,
              unrolls);
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",

@@ -140,9 +140,10 @@ void Trainer::start_actors() {
   ActorPool::Options options;
   options.actors = static_cast<int>(config_.actors);
   options.deterministic = config_.deterministic;
+  options.on_policy = config_.max_lag == 0;
   options.max_replacements = config_.max_replacements;
   const bool exact = restored_ && config_.deterministic && restored_->deterministic;
-  if (config_.deterministic) options.first_sequence = progress_.updates + (exact ? 1 : 0);
+  if (config_.deterministic) options.first_sequence = progress_.updates + (exact && !options.on_policy ? 1 : 0);
   pool_ = std::make_unique<ActorPool>(*manager_, options, actors);
   if (exact) pool_->restore(restored_->actors, std::move(restored_->waiting));
   restored_.reset();

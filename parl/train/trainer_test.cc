@@ -108,10 +108,43 @@ TEST(Trainer, DeterministicLagIsExactlyOne) {
   for (size_t i = 1; i < lags.size(); ++i) EXPECT_EQ(lags[i], 1);
 }
 
-TEST(Trainer, ContinuingEqualsNeverStopping) {
+TEST(Trainer, LagZeroMeansOnPolicy) {
+  for (const bool deterministic : {false, true}) {
+    TempDir dir;
+    TrainConfig c = small_config(dir.file("run"));
+    c.deterministic = deterministic;
+    c.max_lag = 0;
+    TrainHooks hooks;
+    hooks.on_update = [&](const UpdateInfo& u) {
+      EXPECT_TRUE((u.batch->version == u.updates - 1).all().item<bool>()) << u.updates;
+      for (const auto& [name, value] : *u.stats) {
+        if (name == "policy_lag_max") EXPECT_EQ(value, 0);
+      }
+    };
+    const TrainSummary s = run(c, hooks);
+    EXPECT_EQ(s.steps, 2048);
+    EXPECT_EQ(s.dropped_rollouts, 0);
+  }
+}
+
+TEST(Trainer, AFailedActorIsReplacedOnPolicyToo) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.max_lag = 0;
+  c.env = "Scripted-v0";
+  c.env_args = {{"fault", "throw"}, {"at", "4"}, {"marker", dir.file("marker")}, {"limit", "9"}};
+  const TrainSummary s = run(c);
+  EXPECT_EQ(s.actors_replaced, 1);
+  EXPECT_EQ(s.steps, 2048);
+}
+
+class Continuing : public ::testing::TestWithParam<int64_t> {};  // max_lag
+
+TEST_P(Continuing, EqualsNeverStopping) {
   TempDir dir;
   TrainConfig whole = small_config(dir.file("whole"));
   whole.deterministic = true;
+  whole.max_lag = GetParam();
   run(whole);
   TrainConfig parts = whole;
   parts.run = dir.file("parts");
@@ -124,6 +157,8 @@ TEST(Trainer, ContinuingEqualsNeverStopping) {
   EXPECT_EQ(final_weights(parts.run), final_weights(whole.run));
   EXPECT_EQ(run(parts).updates, s.updates);  // nothing left to do
 }
+
+INSTANTIATE_TEST_SUITE_P(MaxLag, Continuing, ::testing::Values(0, 8));
 
 // A deterministic run that kills its own process after an update between two checkpoints; started by the tests below.
 TrainConfig victim_config(const std::string& env, const std::string& run_dir) {
@@ -259,6 +294,8 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   EXPECT_THROW(run(c), Error);  // another environment in the same directory
   c = small_config(dir.file("other"));
   c.max_lag = -1;
+  EXPECT_THROW(run(c), Error);
+  c.max_lag = 0, c.batch_rollouts = 1;
   EXPECT_THROW(run(c), Error);
 }
 
