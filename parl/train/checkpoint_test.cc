@@ -81,6 +81,28 @@ TEST(Checkpoint, DamageIsAnError) {
   EXPECT_THROW(find_checkpoint(dir.path() + "/nothing", false), Error);
 }
 
+TEST(Checkpoint, AFullDiskNamesTheFileAndLeavesTheOldOnesAlone) {
+  testing::SmallDisk disk(1024);
+  if (!disk.mounted()) GTEST_SKIP() << "only root may mount a small file system";
+  const std::string run = disk.file("run");
+  const std::string first = save_checkpoint(run, make(10));
+  disk.fill();
+  for (int64_t steps : {10, 20}) {
+    try {
+      save_checkpoint(run, make(steps));
+      FAIL() << "nobody noticed the full disk";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(run), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(latest_checkpoint(run), first);
+  EXPECT_EQ(load_checkpoint(first).progress.steps, 10);
+  disk.make_room();
+  EXPECT_EQ(latest_checkpoint(run), first);
+  EXPECT_EQ(load_checkpoint(save_checkpoint(run, make(20))).progress.steps, 20);
+}
+
 TEST(Checkpoint, SavingTheSameStepAgainReplacesIt) {
   TempDir dir;
   save_checkpoint(dir.path(), make(10));

@@ -1,7 +1,10 @@
 // Small runs for tests.
 #pragma once
 
+#include <sys/mount.h>
+
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "parl/train/train_config.h"
@@ -27,6 +30,31 @@ class TempDir {
 
  private:
   std::string path_;
+};
+
+// A file system of its own in a temporary folder, so small that it can be filled. Needs root: see mounted().
+class SmallDisk {
+ public:
+  explicit SmallDisk(int64_t kib)
+      : mounted_(mount("tmpfs", dir_.path().c_str(), "tmpfs", 0, fmt::format("size={}k", kib).c_str()) == 0) {}
+  ~SmallDisk() {
+    if (mounted_) umount2(dir_.path().c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+  std::string file(const std::string& name) const { return dir_.file(name); }
+  void fill() const {
+    std::ofstream out(file("filler"), std::ios::binary);
+    const std::string page(4096, 'x');
+    while (out.write(page.data(), 4096) && out.flush()) {
+    }
+  }
+  void make_room() const { std::filesystem::remove(file("filler")); }
+
+ private:
+  TempDir dir_;
+  bool mounted_;
 };
 
 // CartPole with a small network: some thousand steps a second under any sanitizer.

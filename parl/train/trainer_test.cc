@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::small_config;
+using testing::SmallDisk;
 using testing::TempDir;
 
 TrainSummary run(const TrainConfig& config, TrainHooks hooks = {}) {
@@ -210,6 +211,31 @@ TEST_P(Killed, ContinuesToTheSameCurve) {
 INSTANTIATE_TEST_SUITE_P(Environments, Killed, ::testing::Values("CartPole-v1", "atari:pong"), [](const auto& info) {
   return std::string(info.param).substr(0, 5) == "atari" ? "Pong" : "CartPole";
 });
+
+TEST(Trainer, AFullDiskIsAnErrorAndTheLastCheckpointStays) {
+  SmallDisk disk(72 * 1024);  // a run wants 64 MiB to start
+  if (!disk.mounted()) GTEST_SKIP() << "only root may mount a small file system";
+  TrainConfig c = small_config(disk.file("run"));
+  c.deterministic = true;
+  TrainHooks hooks;
+  hooks.on_checkpoint = [&](const std::string&, int64_t) { disk.fill(); };
+  try {
+    run(c, hooks);
+    FAIL() << "nobody noticed the full disk";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(c.run), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(load_checkpoint(*latest_checkpoint(c.run)).progress.steps, 640);
+  disk.make_room();
+  EXPECT_EQ(run(c).steps, 2048);
+  TempDir dir;
+  TrainConfig undisturbed = small_config(dir.file("run"));
+  undisturbed.deterministic = true;
+  run(undisturbed);
+  EXPECT_EQ(curve(c.run), curve(undisturbed.run));
+  EXPECT_EQ(final_weights(c.run), final_weights(undisturbed.run));
+}
 
 TEST(Trainer, StopFlagEndsCleanlyWithACheckpoint) {
   TempDir dir;
