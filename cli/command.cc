@@ -140,6 +140,7 @@ void JsonLine::print() const { std::cout << text() << std::endl; }
 const std::atomic<bool>& stop_on_signals() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  std::signal(SIGHUP, on_signal);  // the terminal went away: end with a checkpoint
   return stop_flag;
 }
 

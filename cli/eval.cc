@@ -1,7 +1,8 @@
 // parl eval RUN [--episodes N] [--video FILE.gif|FILE.mp4]: a trained agent plays full games, scored raw.
 //
 // --json: {"run", "checkpoint", "env", "steps" (agent steps of training), "episodes", "policy", "truncated",
-// "return_mean", "return_std", "return_median", "return_min", "return_max", "length_mean", "video" (null without)}.
+// "return_mean", "return_std", "return_median", "return_min", "return_max", "length_mean", "complete" (false:
+// interrupted), "video" (null without)}.
 #include "parl/train/evaluate.h"
 
 #include <CLI/CLI.hpp>
@@ -23,8 +24,9 @@ void print(const LoadedRun& run, const EvalSummary& s) {
                              e.truncated ? "  truncated" : "");
   }
   std::cout << fmt::format("return {:.2f} +- {:.2f} (median {:.2f}, {:.2f} .. {:.2f}), length {:.0f}\n", s.return_mean,
-                           s.return_std, s.return_median, s.return_min, s.return_max, s.length_mean)
-            << std::flush;
+                           s.return_std, s.return_median, s.return_min, s.return_max, s.length_mean);
+  if (!s.complete) std::cout << "interrupted before every game was over: these figures favour short games\n";
+  std::cout << std::flush;
 }
 
 }  // namespace
@@ -67,6 +69,7 @@ int verb_eval(const Arguments& args) {
     if (equals == std::string::npos) throw UsageError("--env-args wants name=value, got '" + item + "'");
     options.env_args[item.substr(0, equals)] = item.substr(equals + 1);
   }
+  options.stream = 1;
   options.seed = static_cast<uint64_t>(app.count("--seed") ? seed : run.config.seed);
   const std::atomic<bool>& stop = stop_on_signals();
   options.stop = [&stop] { return stop.load(); };
@@ -85,6 +88,7 @@ int verb_eval(const Arguments& args) {
     line.add("run", run_path).add("checkpoint", run.checkpoint).add("env", run.config.env).add("steps", run.steps);
     line.add("episodes", static_cast<int64_t>(s.episodes.size())).add("policy", s.policy).add("truncated", s.truncated);
     line.add("return_mean", s.return_mean).add("return_std", s.return_std).add("return_median", s.return_median);
+    line.add("complete", s.complete);
     line.add("return_min", s.return_min).add("return_max", s.return_max).add("length_mean", s.length_mean);
     if (video)
       line.add("video", video_path);

@@ -9,12 +9,15 @@
 #include "parl/train/trainer.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "cli/command.h"
 #include "cli/seeds.h"
 #include "cli/train_options.h"
+#include "parl/core/check.h"
 #include "parl/core/log.h"
+#include "parl/train/checkpoint.h"
 
 namespace parl::cli {
 namespace {
@@ -42,19 +45,44 @@ void print(const TrainSummary& s) {
   std::cout << std::flush;
 }
 
-int train_seeds(const TrainConfig& base, const std::vector<int64_t>& seeds, const TrainHooks& hooks, bool json) {
+// Seconds that the run of this directory has had already.
+double seconds_trained(const std::string& run) {
+  const auto path = latest_checkpoint(run);
+  return path ? load_checkpoint(*path).progress.seconds : 0;
+}
+
+// The report is of the seeds that came to their end; the others are named.
+int train_seeds(const TrainConfig& base, const std::vector<int64_t>& all, const TrainHooks& hooks, bool json) {
   std::vector<TrainSummary> summaries;
-  std::string stop_reason = "done";
-  for (const int64_t seed : seeds) {
+  std::vector<int64_t> seeds;
+  std::string stop_reason = "done", failure;
+  for (const int64_t seed : all) {
     TrainConfig config = base;
     config.seed = seed;
     config.run = fmt::format("{}/seed-{}", base.run, seed);
-    summaries.push_back(train(config, hooks));
-    print(summaries.back());
-    if (summaries.back().stop_reason == "interrupted") {
-      stop_reason = "interrupted";
-      break;
+    try {
+      // --until-seconds is each seed's budget, over all commands: else a set that is taken up again is not comparable.
+      constexpr double kNoTime = 1e-9;
+      if (base.until_seconds > 0)
+        config.until_seconds = std::max(base.until_seconds - seconds_trained(config.run), kNoTime);
+      TrainSummary summary = train(config, hooks);
+      print(summary);
+      if (summary.stop_reason == "interrupted") {
+        stop_reason = "interrupted";
+        log().warn("seed {} and those after it are not in the report: the same command goes on with them", seed);
+        break;
+      }
+      summaries.push_back(std::move(summary));
+      seeds.push_back(seed);
+    } catch (const std::exception& error) {
+      log().error("seed {}: {}", seed, error.what());
+      failure = fmt::format("seed {} failed: {}", seed, error.what());
     }
+  }
+  if (summaries.empty() && !failure.empty()) raise("{}", failure);
+  if (summaries.empty()) {
+    if (json) JsonLine().add_raw("seeds", "[]").add_raw("runs", "[]").add("stop_reason", stop_reason).print();
+    return kInterrupted;
   }
   std::vector<SeedRun> runs_done;
   for (const TrainSummary& s : summaries) runs_done.push_back({s.run, s.return_mean_100, s.steps, s.seconds});
@@ -71,6 +99,7 @@ int train_seeds(const TrainConfig& base, const std::vector<int64_t>& seeds, cons
     line.add("return_mean", report.mean).add("return_low", report.low).add("return_high", report.high);
     line.add("curve_csv", report.csv).add("curve_svg", report.svg).add("stop_reason", stop_reason).print();
   }
+  if (!failure.empty()) raise("{}; the report is of the others", failure);
   return stop_reason == "interrupted" ? kInterrupted : kSuccess;
 }
 

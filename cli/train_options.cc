@@ -41,6 +41,7 @@ TrainConfig TrainOptions::resolve() const {
   config.algorithm = algorithm;
   config.env = env;
   if (!chosen_preset_.empty()) apply_preset(config, chosen_preset_);
+  drop_overruled_schedules(config.impala, file);
   if (!file.empty()) config_load(fields, file);
   flags_.apply(fields);
   config.algorithm = algorithm;
@@ -52,6 +53,18 @@ TrainConfig TrainOptions::resolve() const {
     config.run = fmt::format("runs/{}-seed{}", name, config.seed);
   }
   return config;
+}
+
+// A rate said by flag or file beats a schedule that only the preset has.
+void TrainOptions::drop_overruled_schedules(ImpalaConfig& impala, const std::string& file) const {
+  TrainConfig said;
+  const std::string nothing = "-";
+  said.impala.lr = said.impala.entropy_cost = -1;
+  said.impala.lr_schedule = said.impala.entropy_schedule = nothing;
+  if (!file.empty()) config_load(config_fields(said), file);
+  flags_.apply(config_fields(said));
+  if (said.impala.lr != -1 && said.impala.lr_schedule == nothing) impala.lr_schedule.clear();
+  if (said.impala.entropy_cost != -1 && said.impala.entropy_schedule == nothing) impala.entropy_schedule.clear();
 }
 
 std::string TrainOptions::help_text() {

@@ -24,6 +24,8 @@ class TrainOptions {
   std::string help_text();
 
  private:
+  void drop_overruled_schedules(ImpalaConfig& impala, const std::string& file) const;
+
   CLI::App& app_;
   ConfigFlags flags_;
   TrainConfig defaults_;

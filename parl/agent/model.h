@@ -10,7 +10,8 @@
 //   };
 //
 // forward: obs [N, ...obs_shape] in the space's dtype (uint8 images [N, H, W, C]); logits [N, A] float32, value [N]
-// float32. Thread rule: one thread at a time. The parameters' names, in registration order, name the weights
+// float32. Algorithms keep models in evaluation mode (no dropout, fixed batch statistics): acting and learning must see
+// the same network. Thread rule: one thread at a time. The parameters' names, in registration order, name the weights
 // everywhere.
 #pragma once
 

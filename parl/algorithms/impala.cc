@@ -22,6 +22,11 @@ void ImpalaConfig::check() const {
   PARL_CHECK(target_kl >= 0, "target-kl is {}, expected 0 or more", target_kl);
   PARL_CHECK(learner_threads >= 1, "learner-threads is {}, expected at least 1", learner_threads);
   PARL_CHECK(micro_batch >= 0, "micro-batch is {}, expected 0 or more", micro_batch);
+  for (const auto& [name, value] : {std::pair{"value-cost", value_cost}, std::pair{"entropy-cost", entropy_cost},
+                                    std::pair{"rho-clip", rho_clip}, std::pair{"c-clip", c_clip},
+                                    std::pair{"pg-rho-clip", pg_rho_clip}, std::pair{"max-grad-norm", max_grad_norm}}) {
+    PARL_CHECK(value >= 0, "{} is {}, expected 0 or more", name, value);
+  }
   if (!lr_schedule.empty()) Schedule{lr_schedule};
   if (!entropy_schedule.empty()) Schedule{entropy_schedule};
 }
@@ -31,6 +36,7 @@ Impala::Impala(std::shared_ptr<Model> model, ImpalaConfig config, ReplicaFactory
   PARL_CHECK(model_ != nullptr, "Impala needs a model");
   config_.check();
   model_->to(at::Device(device_));
+  model_->eval();  // acting and learning must see the same network, or ratios are not 1 at lag 0
 }
 
 Impala::Impala(std::shared_ptr<Model> model, ImpalaConfig config, const ModelFactory& factory, const ModelSpec& spec,

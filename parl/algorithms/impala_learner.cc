@@ -29,7 +29,7 @@ Batch take(const Batch& batch, const std::vector<int64_t>& index) {
   bool adjacent = true;
   for (size_t i = 1; i < index.size(); ++i) adjacent = adjacent && index[i] == index[i - 1] + 1;
   if (adjacent) return batch.slice(index.front(), static_cast<int64_t>(index.size()));
-  return batch.select(torch::tensor(index, torch::kLong));
+  return batch.select(torch::tensor(index, torch::kLong).to(batch.obs.device()));
 }
 
 struct Normalization {
@@ -156,6 +156,7 @@ ImpalaLearner::ImpalaLearner(Model& model, const ImpalaConfig& config, const Imp
   for (int64_t i = 1; i < config.learner_threads; ++i) {
     std::shared_ptr<Model> replica = replicas();
     replica->to(device);
+    replica->eval();
     replica_models_.push_back(replica);
     replica_parameters_.push_back(std::make_unique<FlatParameters>(*replica, parameters_));
     workers_.emplace_back(*replica, *replica_parameters_.back(), config_, device);

@@ -256,7 +256,7 @@ uint64_t config_uint(const ConfigValue& value, uint64_t high) {
 }
 
 double config_double(const ConfigValue& value) {
-  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* number = std::get_if<double>(&value); number && !std::isnan(*number)) return *number;
   if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
   if (const auto* large = std::get_if<uint64_t>(&value)) return static_cast<double>(*large);
   if (const auto* text = std::get_if<std::string>(&value)) {  // infinities come as text from JSON

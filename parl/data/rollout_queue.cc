@@ -1,10 +1,16 @@
 #include "parl/data/rollout_queue.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "parl/core/check.h"
 
 namespace parl {
+namespace {
+
+constexpr std::chrono::milliseconds kAskEvery{100};
+
+}  // namespace
 
 RolloutQueue::RolloutQueue(int actors) : actors_(actors) {
   PARL_CHECK_GT(actors, 0, "a rollout queue serves at least one actor");
@@ -43,17 +49,30 @@ std::optional<Rollout> RolloutQueue::take(size_t position, std::unique_lock<std:
   return out;
 }
 
-std::optional<Rollout> RolloutQueue::pop() {
+void RolloutQueue::wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready,
+                              const GiveUp& give_up) {
+  if (!give_up) return changed_.wait(lock, ready);
+  while (!changed_.wait_for(lock, kAskEvery, ready)) {
+    lock.unlock();
+    const bool enough = give_up();
+    lock.lock();
+    if (enough) return;
+  }
+}
+
+std::optional<Rollout> RolloutQueue::pop(const GiveUp& give_up) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
+  wait_until(
+      lock, [&] { return closed_ || !waiting_.empty(); }, give_up);
   if (error_) std::rethrow_exception(error_);
   if (waiting_.empty()) return std::nullopt;
   return take(0, lock);
 }
 
-std::optional<Rollout> RolloutQueue::pop_from(int actor) {
+std::optional<Rollout> RolloutQueue::pop_from(int actor, const GiveUp& give_up) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || position_of(actor); });
+  wait_until(
+      lock, [&] { return closed_ || position_of(actor); }, give_up);
   if (error_) std::rethrow_exception(error_);
   const auto position = position_of(actor);
   if (!position) return std::nullopt;

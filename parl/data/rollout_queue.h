@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -25,10 +26,12 @@ class RolloutQueue {
   // Waits like wait_free, then adds. False: closed, the rollout is dropped.
   bool push(int actor, Rollout rollout);
 
-  // The rollout that has waited longest; blocks. Empty: closed and drained.
-  std::optional<Rollout> pop();
-  // The waiting rollout of this actor; blocks. Empty: closed and nothing of this actor waits.
-  std::optional<Rollout> pop_from(int actor);
+  // `give_up`, where given, is asked ten times a second while there is nothing; true ends the wait with nothing.
+  using GiveUp = std::function<bool()>;
+  // The rollout that has waited longest; blocks. Empty: closed and drained, or given up.
+  std::optional<Rollout> pop(const GiveUp& give_up = {});
+  // The waiting rollout of this actor; blocks. Empty: closed and nothing of this actor waits, or given up.
+  std::optional<Rollout> pop_from(int actor, const GiveUp& give_up = {});
 
   // Waits until a rollout of every actor waits, and gives deep copies in actor order, leaving them in the queue.
   // Empty: closed before that.
@@ -41,6 +44,7 @@ class RolloutQueue {
  private:
   std::optional<Rollout> take(size_t position, std::unique_lock<std::mutex>& lock);
   std::optional<size_t> position_of(int actor) const;
+  void wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready, const GiveUp& give_up);
 
   const int actors_;
   mutable std::mutex mutex_;

@@ -1,5 +1,7 @@
 #include "parl/models/registry.h"
 
+#include <algorithm>
+
 #include "parl/core/check.h"
 #include "parl/models/cnn.h"
 #include "parl/models/mlp.h"
@@ -48,6 +50,8 @@ std::string default_model_for(const ModelSpec& spec) {
   if (spec.obs_shape.size() != 3) return "mlp";
   if (spec.obs_shape[0] == 42 && spec.obs_shape[1] == 42) return "atari42";
   if (spec.obs_shape[0] == 84 && spec.obs_shape[1] == 84) return "nature";
+  constexpr int64_t kSmallest = 20;  // what impala_shallow's kernels of 8 / 4 and 4 / 2 leave something of
+  if (std::min(spec.obs_shape[0], spec.obs_shape[1]) < kSmallest) return "mlp";
   return "impala_shallow";
 }
 

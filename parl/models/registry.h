@@ -35,7 +35,8 @@ class ModelRegistry {
 
 ModelRegistry builtin_models();
 
-// "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow" for other images.
+// "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow" for other images, "mlp" for those
+// that are too small for it.
 std::string default_model_for(const ModelSpec& spec);
 
 }  // namespace parl

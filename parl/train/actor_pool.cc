@@ -6,6 +6,11 @@
 #include "parl/core/log.h"
 
 namespace parl {
+namespace {
+
+constexpr size_t kStartsAtOnce = 8;
+
+}  // namespace
 
 ActorPool::ActorPool(RemoteManager& manager, Options options, const std::vector<ActorConfig>& configs)
     : manager_(manager), options_(options), configs_(configs), queue_(options.actors) {
@@ -14,15 +19,21 @@ ActorPool::ActorPool(RemoteManager& manager, Options options, const std::vector<
   // Starts overlap: loading libtorch costs a worker process most of a second.
   std::vector<std::thread> starters;
   std::vector<std::exception_ptr> errors(configs.size());
-  for (size_t i = 0; i < configs.size(); ++i) {
-    starters.emplace_back([&, i] {
+  std::atomic<size_t> next{0};
+  const auto start = [&] {
+    for (size_t i = next++; i < configs.size(); i = next++) {
       try {
         remotes_[i] = std::make_shared<Remote<Actor>>(manager_.create<Actor>(configs_[i]));
       } catch (...) {
         errors[i] = std::current_exception();
       }
-    });
+    }
+  };
+  try {
+    while (starters.size() + 1 < std::min<size_t>(configs.size(), kStartsAtOnce)) starters.emplace_back(start);
+  } catch (const std::system_error&) {  // no more threads: those that are there start all
   }
+  start();
   for (auto& t : starters) t.join();
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
@@ -58,7 +69,7 @@ void ActorPool::publish(int64_t version, Weights weights) {
 // Empty: stopping.
 std::optional<Versioned<Weights>> ActorPool::weights_for(int64_t sequence, int64_t last_version) {
   std::unique_lock lock(mutex_);
-  const int64_t wanted = options_.on_policy ? sequence : std::max<int64_t>(0, sequence - 1);
+  const int64_t wanted = std::max(options_.first_version, options_.on_policy ? sequence : sequence - 1);
   published_.wait(lock, [&] {
     if (stopping_) return true;
     if (versions_.empty()) return false;
@@ -86,7 +97,11 @@ void ActorPool::drive(int actor) {
         remote = remotes_[static_cast<size_t>(actor)];
       }
       try {
-        Rollout rollout = (*remote)->sample(std::move(*weights));
+        const auto timeout = std::chrono::duration<double>(options_.timeout);
+        Rollout rollout = options_.timeout > 0
+                              ? remote->within(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout))
+                                    ->sample(std::move(*weights))
+                              : (*remote)->sample(std::move(*weights));
         rollout.sequence = sequence++;
         last_version = rollout.version;
         if (!queue_.push(actor, std::move(rollout))) return;
@@ -140,6 +155,7 @@ void ActorPool::stop() {
   }
   published_.notify_all();
   queue_.close();
+  if (!drivers_.empty()) manager_.close(options_.shutdown);
   for (auto& t : drivers_) t.join();
   drivers_.clear();
 }

@@ -7,13 +7,16 @@
 //   on_policy       ... and not before newer weights than those of its last rollout are published
 //   deterministic   rollout b of every actor is made under version max(0, b - 1) exactly; with on_policy: version b
 // An actor that fails (its process died, its environment threw) is replaced by a new one with fresh streams; after
-// `max_replacements` of them the queue fails with the last error.
+// `max_replacements` of them the queue fails with the last error. stop() asks for what is still at work to end, and
+// leaves an environment that hangs to the manager's close(), so that it returns.
 // Thread rule: one owner thread calls publish, next*, save_actors, stop. stop() and the destructor join all threads.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,7 +35,10 @@ class ActorPool {
     bool deterministic = false;
     bool on_policy = false;
     int64_t max_replacements = 10;
-    int64_t first_sequence = 0;  // deterministic: the first rollout to make (a continued run)
+    int64_t first_version = 0;   // of the weights published first: a continued run has no earlier ones
+    int64_t first_sequence = 0;  // deterministic: the first rollout to make
+    double timeout = 0;          // seconds that one rollout may take before its actor counts as failed; 0: any time
+    std::chrono::nanoseconds shutdown = std::chrono::seconds(5);  // for actors in the middle of a rollout
   };
 
   // Creates all actors (starts overlap). Throws when one cannot be created.
@@ -45,8 +51,11 @@ class ActorPool {
   // The weights of `version`; versions rise by one. Deterministic runs keep the last two.
   void publish(int64_t version, Weights weights);
 
-  std::optional<Rollout> next() { return queue_.pop(); }
-  std::optional<Rollout> next_from(int actor) { return queue_.pop_from(actor); }
+  // Empty also when `give_up` says so; it is asked a few times a second while nothing comes.
+  std::optional<Rollout> next(const std::function<bool()>& give_up) { return queue_.pop(give_up); }
+  std::optional<Rollout> next_from(int actor, const std::function<bool()>& give_up) {
+    return queue_.pop_from(actor, give_up);
+  }
 
   // Deterministic checkpoint: waits until every actor's next rollout waits (with on_policy there is none) and no actor
   // works, and gives both. Call it after learning version v and before publish(v). False: the pool was stopped.

@@ -166,6 +166,17 @@ Checkpoint load_checkpoint(const std::string& path) {
   return c;
 }
 
+Checkpoint load_checkpoint_weights(const std::string& path) {
+  const fs::path folder(path);
+  Checkpoint c;
+  SafetensorsMetadata metadata;
+  c.weights = load_safetensors(folder / "weights.safetensors", &metadata);
+  c.config = read_file(folder / "config.json");
+  const auto steps = metadata.find("steps");
+  if (steps != metadata.end()) c.progress.steps = std::stoll(steps->second);
+  return c;
+}
+
 std::optional<std::string> latest_checkpoint(const std::string& run_dir) {
   const auto all = sorted_checkpoints(run_dir);
   if (all.empty()) return std::nullopt;

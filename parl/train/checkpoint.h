@@ -21,6 +21,7 @@
 #include "parl/core/fields.h"
 #include "parl/data/rollout.h"
 #include "parl/train/actor.h"
+#include "parl/train/row_state.h"
 
 namespace parl {
 
@@ -36,9 +37,11 @@ struct Progress {
   std::vector<double> returns, lengths;  // of the last 100 episodes
   double best_return = 0;
   bool has_best = false;
+  RowState row;              // since the last whole row of metrics.csv
+  bool partial_row = false;  // the row at `steps` only ends the curve: cut away when the run goes on
 };
 PARL_FIELDS(Progress, steps, updates, episodes, dropped_rollouts, actors_replaced, generation, seconds, returns,
-            lengths, best_return, has_best);
+            lengths, best_return, has_best, row, partial_row);
 
 struct Checkpoint {
   Progress progress;
@@ -53,6 +56,8 @@ struct Checkpoint {
 // Writes checkpoints/step_<steps>/ under `run_dir` and gives its path.
 std::string save_checkpoint(const std::string& run_dir, const Checkpoint& checkpoint);
 Checkpoint load_checkpoint(const std::string& path);
+// What playing needs: weights, config and progress.steps. Reads what earlier versions of this program wrote, too.
+Checkpoint load_checkpoint_weights(const std::string& path);
 // The newest whole checkpoint of a run, or empty.
 std::optional<std::string> latest_checkpoint(const std::string& run_dir);
 // A run directory (its best/ or, failing that, newest checkpoint), or a checkpoint folder itself.

@@ -14,7 +14,8 @@
 namespace parl {
 namespace {
 
-constexpr uint64_t kEvalStream = 2'000'000'011;  // apart from training's streams
+constexpr uint64_t kEvalStream = 2'000'000'011;    // apart from training's streams
+constexpr uint64_t kActionStream = 1'000'000'007;  // apart from every environment's own stream
 
 void summarise(EvalSummary& s) {
   std::vector<double> returns;
@@ -53,7 +54,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   PARL_CHECK_GT(options.envs, 0, "an evaluation needs at least one environment");
   const torch::NoGradGuard no_grad;
   const auto count = static_cast<int>(std::min(options.envs, options.episodes));
-  const uint64_t seed = derive_seed(options.seed, kEvalStream);
+  const uint64_t seed = derive_seed(options.seed, kEvalStream + options.stream);
   VectorEnv envs({.count = count, .seed = seed}, [&](int) {
     return program().envs.make({.id = options.env, .args = options.env_args, .mode = EnvMode::kEvaluation});
   });
@@ -80,7 +81,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   };
 
   std::vector<CounterRng> samplers;
-  for (int i = 0; i < count; ++i) samplers.emplace_back(derive_seed(seed, 1), static_cast<uint64_t>(i));
+  for (int i = 0; i < count; ++i) samplers.emplace_back(derive_seed(seed, kActionStream), static_cast<uint64_t>(i));
   at::Tensor uniforms = torch::empty({count});
   std::vector<StepResult> results(static_cast<size_t>(count));
   envs.reset(place);
@@ -104,6 +105,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
     auto& list = done[static_cast<size_t>(i)];
     for (size_t k = 0; k < std::min(list.size(), quota(i)); ++k) summary.episodes.push_back(std::move(list[k]));
   }
+  summary.complete = all_finished();
   summarise(summary);
   return summary;
 }

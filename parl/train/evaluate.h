@@ -22,6 +22,7 @@ struct EvalOptions {
   int64_t envs = 8;                    // at most; never more than episodes
   std::string policy = "auto";         // greedy | sample | auto: sample on Atari, greedy elsewhere
   uint64_t seed = 0;                   // of the run; evaluation derives streams of its own from it
+  uint64_t stream = 0;                 // other episodes for the same seed: what chose a checkpoint shall not judge it
   std::function<void(Env&)> on_frame;  // after every step (and first reset) of environment 0, until its quota is done
   std::function<bool()> stop;          // asked once a step; true ends the evaluation early
 };
@@ -29,6 +30,7 @@ struct EvalOptions {
 struct EvalSummary {
   std::string policy;
   std::vector<Episode> episodes;  // in order of environment, then time
+  bool complete = true;           // false: stopped early; its means favour short games
   int64_t truncated = 0;
   double return_mean = 0, return_std = 0, return_median = 0, return_min = 0, return_max = 0, length_mean = 0;
 };

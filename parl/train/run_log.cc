@@ -1,5 +1,6 @@
 #include "parl/train/run_log.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "parl/agent/safetensors.h"
@@ -16,25 +17,20 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Means by name, in order of first appearance.
-class NamedMeans {
- public:
-  void add(const std::string& name, double value) {
-    for (auto& [key, stat] : means_) {
-      if (key == name) return stat.add(value);
-    }
-    means_.emplace_back(name, RunningStat()).second.add(value);
-  }
-  void move_to(MetricRow& row) {
-    for (auto& [name, stat] : means_) {
-      row.emplace_back(name, stat.mean());
-      stat.clear();
-    }
-  }
+void add_to(std::vector<NamedMean>& means, const std::string& name, double value) {
+  auto at = std::find_if(means.begin(), means.end(), [&](const NamedMean& m) { return m.name == name; });
+  if (at == means.end()) at = means.insert(at, NamedMean{name, 0, 0});
+  ++at->count;
+  at->sum += value;
+}
 
- private:
-  std::vector<std::pair<std::string, RunningStat>> means_;
-};
+void move_to(std::vector<NamedMean>& means, MetricRow& row) {
+  for (NamedMean& m : means) {
+    row.emplace_back(m.name, m.value());
+    m.count = 0;
+    m.sum = 0;
+  }
+}
 
 // Columns that every run has, in this order; learning statistics and user scalars follow as they come.
 std::vector<std::string> first_columns() {
@@ -49,45 +45,49 @@ std::vector<std::string> first_columns() {
 struct RunLog::Impl {
   MetricsWriter metrics;
   Status status;
-  NamedMeans learning, scalars;
-  RunningStat lag;
-  std::optional<double> eval;      // newest
-  std::optional<double> row_eval;  // since the last row
-  double row_seconds = 0;
+  RowState state;
+  double row_seconds;
   int64_t row_steps;
   PhaseSeconds row_phases, status_phases;
   RunningStat status_lag;
 
-  Impl(const RunDir& dir, const TrainConfig& c, int64_t steps, bool show)
-      : metrics(dir.path(), first_columns(), steps),
-        status(fmt::format("{} {}", c.algorithm, c.env), c.steps, steps, c.status_seconds,
+  Impl(const RunDir& dir, const TrainConfig& c, const Start& start, bool show)
+      : metrics(dir.path(), first_columns(), start.rows_until),
+        status(fmt::format("{} {}", c.algorithm, c.env), c.steps, start.steps, c.status_seconds,
                show ? Status::Mode::kAuto : Status::Mode::kOff),
-        row_steps(steps) {}
+        state(start.row),
+        row_seconds(start.seconds),
+        row_steps(start.steps) {}
 };
 
-RunLog::RunLog(const RunDir& dir, const TrainConfig& config, const EnvSpec& /*env*/, int64_t steps, bool show_status)
-    : impl_(std::make_unique<Impl>(dir, config, steps, show_status)) {}
+RunLog::RunLog(const RunDir& dir, const TrainConfig& config, const Start& start, bool show_status)
+    : impl_(std::make_unique<Impl>(dir, config, start, show_status)) {}
 RunLog::~RunLog() = default;
 
 void RunLog::add_episode(const Episode& episode) {
-  for (const auto& [name, value] : episode.scalars) impl_->scalars.add("env/" + name, value);
+  for (const auto& [name, value] : episode.scalars) add_to(impl_->state.scalars, "env/" + name, value);
 }
 
 void RunLog::add_update(const LearnStats& stats) {
   for (const auto& [name, value] : stats) {
-    if (name.rfind("policy_lag", 0) == 0) continue;                            // the loop measures lag itself
-    impl_->learning.add(name == "updates" ? "optimizer_steps" : name, value);  // `updates` counts learn() calls
+    if (name.rfind("policy_lag", 0) == 0) continue;  // the loop measures lag itself
+    // `updates` counts learn() calls
+    add_to(impl_->state.learning, name == "updates" ? "optimizer_steps" : name, value);
   }
 }
 
 void RunLog::add_lag(int64_t lag) {
-  impl_->lag.add(static_cast<double>(lag));
+  RowState& row = impl_->state;
+  row.lag_min = row.lags ? std::min(row.lag_min, lag) : lag;
+  row.lag_max = row.lags ? std::max(row.lag_max, lag) : lag;
+  row.lag_sum += lag;
+  ++row.lags;
   impl_->status_lag.add(static_cast<double>(lag));
 }
 
-void RunLog::add_eval(const EvalSummary& eval) { impl_->eval = impl_->row_eval = eval.return_mean; }
+void RunLog::add_eval(const EvalSummary& eval) { impl_->state.eval = impl_->state.row_eval = eval.return_mean; }
 
-std::optional<double> RunLog::last_eval() const { return impl_->eval; }
+const RowState& RunLog::row() const { return impl_->state; }
 
 void RunLog::write_row(const RunCounters& c) {
   Impl& m = *impl_;
@@ -96,7 +96,8 @@ void RunLog::write_row(const RunCounters& c) {
                learn = now.learn - m.row_phases.learn;
   const double busy = std::max(env + act + learn, 1e-9);
   const double seconds = c.seconds - m.row_seconds;
-  const bool lags = m.lag.count() > 0;
+  RowState& state = m.state;
+  const auto lag = [&](int64_t value) { return state.lags ? static_cast<double>(value) : kNan; };
   MetricRow row = {
       {"frames", static_cast<double>(c.frames)},
       {"updates", static_cast<double>(c.updates)},
@@ -104,10 +105,10 @@ void RunLog::write_row(const RunCounters& c) {
       {"return_mean_100", c.return_mean},
       {"episodes_in_mean", static_cast<double>(c.episodes_in_mean)},
       {"length_mean_100", c.length_mean},
-      {"eval_return", m.row_eval.value_or(kNan)},
-      {"policy_lag_min", lags ? m.lag.min() : kNan},
-      {"policy_lag_mean", m.lag.mean()},
-      {"policy_lag_max", lags ? m.lag.max() : kNan},
+      {"eval_return", state.row_eval.value_or(kNan)},
+      {"policy_lag_min", lag(state.lag_min)},
+      {"policy_lag_mean", lag(state.lag_sum) / static_cast<double>(state.lags)},
+      {"policy_lag_max", lag(state.lag_max)},
       {"dropped_rollouts", static_cast<double>(c.dropped_rollouts)},
       {"actors_replaced", static_cast<double>(c.actors_replaced)},
       {"seconds", c.seconds},
@@ -118,14 +119,14 @@ void RunLog::write_row(const RunCounters& c) {
       {"queue_fill", c.queue_fill},
       {"rss_mb", rss_mb()},
   };
-  m.learning.move_to(row);
-  m.scalars.move_to(row);
+  move_to(state.learning, row);
+  move_to(state.scalars, row);
   m.metrics.write(c.steps, row);
   m.row_phases = now;
   m.row_seconds = c.seconds;
   m.row_steps = c.steps;
-  m.row_eval.reset();
-  m.lag.clear();
+  state.row_eval.reset();
+  state.lags = state.lag_sum = 0;
 }
 
 void RunLog::show(const RunCounters& c) {
@@ -141,7 +142,7 @@ void RunLog::show(const RunCounters& c) {
   s.episodes = c.episodes;
   if (c.episodes_in_mean > 0) s.return_mean = c.return_mean;
   s.episodes_in_mean = c.episodes_in_mean;
-  s.last_eval = m.eval;
+  s.last_eval = m.state.eval;
   s.policy_lag = m.status_lag.count() ? m.status_lag.mean() : 0;
   s.queue_fill = c.queue_fill;
   s.env_share = env / busy;
@@ -169,6 +170,7 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
   same("model", before.model, now.model);
   same("seed", before.seed, now.seed);
   same("algorithm", before.algorithm, now.algorithm);
+  same("optimizer", before.impala.optimizer, now.impala.optimizer);
   if (before.deterministic && now.deterministic) {
     same("actors", before.actors, now.actors);
     same("envs-per-actor", before.envs_per_actor, now.envs_per_actor);
@@ -178,7 +180,7 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
              "this directory holds a run with another --{}: continue it with the same, or give another --run",
              fmt::join(refused, ", --"));
   for (const std::string& difference : config_differences(config_fields(before), config_fields(now))) {
-    log().info("continuing with another setting: {}", difference);
+    log().warn("continuing with another setting: {} (to start anew, give another --run)", difference);
   }
 }
 

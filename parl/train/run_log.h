@@ -14,6 +14,7 @@
 #include "parl/agent/algorithm.h"
 #include "parl/env/env.h"
 #include "parl/train/evaluate.h"
+#include "parl/train/row_state.h"
 #include "parl/train/run_dir.h"
 #include "parl/train/train_config.h"
 
@@ -35,15 +36,21 @@ struct RunCounters {
 
 class RunLog {
  public:
-  // `steps`: where the run continues; rows beyond it are cut away.
-  RunLog(const RunDir& dir, const TrainConfig& config, const EnvSpec& env, int64_t steps, bool show_status);
+  // Where a run continues; the defaults are a new one.
+  struct Start {
+    int64_t steps = 0;       // status and steps/s count from here
+    int64_t rows_until = 0;  // rows of later steps are cut away
+    double seconds = 0;      // of earlier commands
+    RowState row;            // gathered since the last row
+  };
+  RunLog(const RunDir& dir, const TrainConfig& config, const Start& start, bool show_status);
   ~RunLog();
 
   void add_episode(const Episode& episode);
   void add_update(const LearnStats& stats);
   void add_lag(int64_t lag);
   void add_eval(const EvalSummary& eval);
-  std::optional<double> last_eval() const;
+  const RowState& row() const;
 
   void write_row(const RunCounters& counters);
   void show(const RunCounters& counters);  // the status line, when it is due

@@ -16,8 +16,8 @@
 namespace parl::testing {
 
 // obs = {episode number, step in episode}; reward = step; truncates after `limit` steps, terminates when the episode's
-// number is odd. fault: "throw" / "kill" / "nan" happens once at step `at` of the first episode (a marker file says
-// that it has happened).
+// number is odd. fault: "throw" / "kill" / "hang" / "nan" happens once at step `at` of the first episode (a marker file
+// says that it has happened).
 class ScriptedEnv : public Env {
  public:
   ScriptedEnv(int64_t limit, std::string fault, int64_t at, std::string marker)
@@ -61,6 +61,7 @@ class ScriptedEnv : public Env {
   void fail(StepResult& r) const {
     if (fault_ == "throw") raise("the simulator broke");
     if (fault_ == "kill") kill(getpid(), SIGKILL);
+    if (fault_ == "hang") pause();
     if (fault_ == "nan") r.reward = std::nanf("");
   }
 
@@ -80,7 +81,7 @@ inline void register_test_envs(Program& p) {
                                                     arg_int(r.args, "at", 3), text("marker"));
              },
              {{"limit", "5", "steps per episode"},
-              {"fault", "", "throw, kill or nan"},
+              {"fault", "", "throw, kill, hang or nan"},
               {"at", "3", "step of the fault"},
               {"marker", "", "file"}});
 }

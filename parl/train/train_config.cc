@@ -8,6 +8,9 @@ void TrainConfig::check() const {
   const auto at_least = [](const char* flag, int64_t value, int64_t low) {
     PARL_CHECK(value >= low, "--{} must be at least {}, not {}", flag, low, value);
   };
+  const auto at_most = [](const char* flag, int64_t value, int64_t high) {
+    PARL_CHECK(value <= high, "--{} must be at most {}, not {}", flag, high, value);
+  };
   PARL_CHECK(!run.empty(), "a run needs a directory: --run DIR");
   at_least("steps", steps, 1);
   at_least("actors", actors, 1);
@@ -23,6 +26,14 @@ void TrainConfig::check() const {
   at_least("eval-steps", eval_steps, 0);
   at_least("eval-episodes", eval_episodes, 1);
   at_least("seed", seed, 0);
+  at_most("actors", actors, 10'000);
+  at_most("envs-per-actor", envs_per_actor, 100'000);
+  at_most("pool-threads", pool_threads, 1'000);
+  at_most("rollout-length", rollout_length, 1'000'000);
+  at_most("batch-rollouts", batch_rollouts, 1'000'000);
+  at_most("learner-threads", impala.learner_threads, 1'000);
+  PARL_CHECK(status_seconds > 0, "--status-seconds must be positive, not {}", status_seconds);
+  PARL_CHECK(actor_timeout >= 0, "--actor-timeout must not be negative");
   PARL_CHECK(until_seconds >= 0, "--until-seconds must not be negative");
   PARL_CHECK(
       !deterministic || rollouts_per_batch() == actors,
@@ -34,9 +45,10 @@ void TrainConfig::check() const {
       "--max-lag 0 learns from rollouts of the newest weights alone, one of every actor: leave --batch-rollouts at "
       "0 or make it {}",
       actors);
-  PARL_CHECK(impala.minibatch_of == MinibatchOf::kSteps || impala.minibatches <= unrolls,
-             "--minibatches {} are more than the {} unrolls of a batch (actors x environments)", impala.minibatches,
-             unrolls);
+  const bool of_steps = impala.minibatch_of == MinibatchOf::kSteps;
+  const int64_t items = of_steps ? unrolls * rollout_length : unrolls;
+  PARL_CHECK(impala.minibatches <= items, "--minibatches {} are more than the {} {} of a batch", impala.minibatches,
+             items, of_steps ? "steps" : "unrolls (actors x environments)");
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
   impala.check();

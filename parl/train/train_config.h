@@ -32,6 +32,7 @@ struct TrainConfig {
   int64_t max_lag = 8;
   bool deterministic = false;
   int64_t max_replacements = 10;
+  double actor_timeout = 0;
   std::string device = "cpu";
 
   int64_t log_steps = 20'000;
@@ -65,6 +66,7 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
              "that acting and learning alternate (on-policy)"),
             (deterministic, "bit-identical metrics for the same seed and machine"),
             (max_replacements, "failed actors replaced before the run gives up"),
+            (actor_timeout, "seconds after which an actor without its rollout counts as failed; 0: never"),
             (device, "where learning runs: cpu or cuda:N"), (log_steps, "agent steps between rows of metrics.csv"),
             (status_seconds, "seconds between status lines"), (checkpoint_steps, "agent steps between checkpoints"),
             (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),

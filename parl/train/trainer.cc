@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "parl/agent/nonfinite.h"
 #include "parl/core/check.h"
@@ -38,13 +39,18 @@ class Trainer {
   void restore();
   void start_actors();
   bool collect();
+  std::optional<Rollout> next_rollout();
+  bool collect_or_save();
+  bool asked_to_stop() const { return hooks_.stop && *hooks_.stop; }
   void account(const Rollout& rollout);
   void learn();
   void dump_batch(const Batch& batch, const NonFiniteError& error) const;
   void after_update();
   std::string why_stop() const;
   void evaluate_now();
-  void checkpoint_now();
+  void checkpoint_now(bool at_rest = true);
+  RunCounters counters() const;
+  void finish_row(const std::string& reason);
   TrainSummary summary(const std::string& reason) const;
   // The first multiple of `every` after the present step.
   int64_t next_multiple(int64_t every) const { return every > 0 ? (progress_.steps / every + 1) * every : 0; }
@@ -59,6 +65,7 @@ class Trainer {
   std::optional<Checkpoint> restored_;
   Progress progress_;
   int64_t next_log_ = 0, next_checkpoint_ = 0, next_eval_ = 0;  // agent steps at which each is due
+  bool save_best_ = false;                                      // the newest evaluation is the best one
   WindowStat returns_{kReturnWindow}, lengths_{kReturnWindow};
   std::unique_ptr<RemoteManager> manager_;
   std::unique_ptr<ActorPool> pool_;
@@ -93,8 +100,13 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
   next_log_ = next_multiple(config_.log_steps);
   next_checkpoint_ = next_multiple(config_.checkpoint_steps);
   next_eval_ = next_multiple(config_.eval_steps);
-  run_dir_.save_config(config_to_json(config_));
-  log_ = std::make_unique<RunLog>(run_dir_, config_, env_spec_, progress_.steps, hooks_.show_status);
+  if (why_stop().empty()) run_dir_.save_config(config_to_json(config_));
+  RunLog::Start start{progress_.steps, progress_.steps, progress_.seconds, progress_.row};
+  if (progress_.partial_row && why_stop().empty()) {
+    start.rows_until = progress_.steps - 1;
+    progress_.partial_row = false;
+  }
+  log_ = std::make_unique<RunLog>(run_dir_, config_, start, hooks_.show_status);
   announce();
   start_actors();
 }
@@ -122,9 +134,9 @@ void Trainer::restore() {
   earlier_replaced_ = progress_.actors_replaced;
   log().info("continuing {} at {} agent steps, update {}", run_dir_.path(), progress_.steps, progress_.updates);
   const bool exact = config_.deterministic && c.deterministic;
-  if (!exact) ++progress_.generation;
   const bool saved =
       exact && std::all_of(c.actors.begin(), c.actors.end(), [](const ActorState& a) { return a.has_env_state; });
+  if (!saved) ++progress_.generation;  // fresh streams, or the same episodes would come again
   if (!saved)
     log().info("environments start new episodes: {}",
                exact ? "they cannot save their state" : "only deterministic runs keep them");
@@ -143,11 +155,34 @@ void Trainer::start_actors() {
   options.on_policy = config_.max_lag == 0;
   options.max_replacements = config_.max_replacements;
   const bool exact = restored_ && config_.deterministic && restored_->deterministic;
-  if (config_.deterministic) options.first_sequence = progress_.updates + (exact && !options.on_policy ? 1 : 0);
+  std::vector<Rollout> waiting;
+  if (exact && !options.on_policy) waiting = std::move(restored_->waiting);
+  options.first_version = progress_.updates;
+  if (config_.deterministic) options.first_sequence = progress_.updates + (waiting.empty() ? 0 : 1);
+  options.timeout = config_.actor_timeout;
   pool_ = std::make_unique<ActorPool>(*manager_, options, actors);
-  if (exact) pool_->restore(restored_->actors, std::move(restored_->waiting));
+  if (exact) pool_->restore(restored_->actors, std::move(waiting));
   restored_.reset();
   pool_->publish(progress_.updates, algorithm_->get_weights());
+}
+
+// Empty: a stop was asked for. A deterministic run wants the batch whole, for its checkpoint, and gives it some
+// seconds.
+std::optional<Rollout> Trainer::next_rollout() {
+  constexpr double kGrace = 10, kTellEvery = 60;
+  const auto start = Clock::now();
+  std::optional<Clock::time_point> asked;
+  double told = 0;
+  const auto give_up = [&] {
+    if (const double waited = seconds_since(start); waited > told + kTellEvery) {
+      told = waited;
+      log().warn("no rollout for {:.0f} s: an environment is slow or hangs (see --actor-timeout)", waited);
+    }
+    if (!asked_to_stop()) return false;
+    if (!asked) asked = Clock::now();
+    return !config_.deterministic || seconds_since(*asked) > kGrace;
+  };
+  return config_.deterministic ? pool_->next_from(static_cast<int>(rollouts_.size()), give_up) : pool_->next(give_up);
 }
 
 // Gathers one batch of rollouts. False: a stop was asked for.
@@ -155,7 +190,7 @@ bool Trainer::collect() {
   rollouts_.clear();
   const ScopedTimer timer(phases_.wait);
   while (static_cast<int64_t>(rollouts_.size()) < config_.rollouts_per_batch()) {
-    auto rollout = config_.deterministic ? pool_->next_from(static_cast<int>(rollouts_.size())) : pool_->next();
+    auto rollout = next_rollout();
     if (!rollout) return false;
     const int64_t lag = progress_.updates - rollout->version;
     account(*rollout);
@@ -170,8 +205,24 @@ bool Trainer::collect() {
   return true;
 }
 
+// No actor can be had any more: what was learnt is saved before the error goes on.
+bool Trainer::collect_or_save() {
+  try {
+    return collect();
+  } catch (const std::exception& error) {
+    if (progress_.updates == 0) throw;
+    log().error("stopping: {}", error.what());
+    try {
+      checkpoint_now(false);
+    } catch (const std::exception& failed) {
+      log().error("no checkpoint could be written: {}", failed.what());
+    }
+    throw;
+  }
+}
+
 void Trainer::account(const Rollout& rollout) {
-  phases_.env += rollout.env_seconds;
+  phases_.env += rollout.env_seconds * static_cast<double>(config_.pool_threads);
   phases_.act += rollout.act_seconds;
   for (const Episode& e : rollout.episodes) {
     ++progress_.episodes;
@@ -183,7 +234,7 @@ void Trainer::account(const Rollout& rollout) {
 }
 
 void Trainer::learn() {
-  const ScopedTimer timer(phases_.learn);
+  const auto started = Clock::now();
   const Batch batch = buffer_.assemble(rollouts_);
   rollouts_.clear();  // their memory goes back to the actors while we learn
   LearnStats stats;
@@ -193,6 +244,7 @@ void Trainer::learn() {
     dump_batch(batch, error);
     throw;
   }
+  phases_.learn += seconds_since(started) * static_cast<double>(config_.impala.learner_threads);
   progress_.steps += batch.steps();
   ++progress_.updates;
   log_->add_update(stats);
@@ -212,7 +264,7 @@ void Trainer::dump_batch(const Batch& batch, const NonFiniteError& error) const 
 }
 
 std::string Trainer::why_stop() const {
-  if (hooks_.stop && *hooks_.stop) return "interrupted";
+  if (asked_to_stop()) return "interrupted";
   if (config_.until_return && returns_.full() && returns_.mean() >= *config_.until_return) return "until_return";
   if (progress_.steps >= config_.steps) return "steps";
   if (config_.until_seconds > 0 && elapsed() >= config_.until_seconds) return "until_seconds";
@@ -228,30 +280,37 @@ void Trainer::evaluate_now() {
   options.seed = static_cast<uint64_t>(config_.seed);
   if (hooks_.stop) options.stop = [this] { return hooks_.stop->load(); };
   const EvalSummary eval = evaluate(*algorithm_, options);
-  if (eval.episodes.empty()) return;
+  if (!eval.complete) return;  // the games that end first are not the others
   log().info("evaluation at {} steps: {} policy, {} games, return {:.2f} +- {:.2f}, {} truncated", progress_.steps,
              eval.policy, eval.episodes.size(), eval.return_mean, eval.return_std, eval.truncated);
   log_->add_eval(eval);
+  save_best_ = !progress_.has_best || eval.return_mean > progress_.best_return;
+  if (!save_best_) return;
+  progress_.best_return = eval.return_mean;
+  progress_.has_best = true;
 }
 
-void Trainer::checkpoint_now() {
+// at_rest: between two updates, where a deterministic run can have its actors wait. Else its environments are not
+// saved.
+void Trainer::checkpoint_now(bool at_rest) {
   Checkpoint c;
   progress_.seconds = earlier_seconds_ + elapsed();
   progress_.actors_replaced = earlier_replaced_ + pool_->replaced();
   progress_.returns.assign(returns_.values().begin(), returns_.values().end());
   progress_.lengths.assign(lengths_.values().begin(), lengths_.values().end());
-  const double score = log_->last_eval().value_or(returns_.full() ? returns_.mean() : std::nan(""));
-  const bool best = !std::isnan(score) && (!progress_.has_best || score > progress_.best_return);
-  if (best) {
-    progress_.best_return = score;
+  if (!progress_.partial_row) progress_.row = log_->row();
+  bool best = std::exchange(save_best_, false);
+  if (config_.eval_steps == 0 && returns_.full() && (!progress_.has_best || returns_.mean() > progress_.best_return)) {
+    best = true;
+    progress_.best_return = returns_.mean();
     progress_.has_best = true;
   }
   c.progress = progress_;
   c.weights = algorithm_->get_weights();
   c.algorithm_state = algorithm_->get_state();
-  c.deterministic = config_.deterministic;
+  c.deterministic = config_.deterministic && at_rest;
   c.config = config_to_json(config_);
-  if (config_.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
+  if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
   prune_checkpoints(run_dir_.path(), config_.keep_checkpoints);
@@ -263,6 +322,24 @@ void Trainer::after_update() {
     next_eval_ = next_multiple(config_.eval_steps);
     evaluate_now();
   }
+  const RunCounters now = counters();
+  if (progress_.steps >= next_log_) {
+    next_log_ = next_multiple(config_.log_steps);
+    log_->write_row(now);
+  }
+  log_->show(now);
+}
+
+// The end of the curve, where no row is due. A run that goes on later cuts it away again.
+void Trainer::finish_row(const std::string& reason) {
+  if (reason == "interrupted" || progress_.steps % config_.log_steps == 0) return;
+  if (next_log_ > next_multiple(config_.log_steps)) return;
+  progress_.row = log_->row();
+  progress_.partial_row = true;
+  log_->write_row(counters());
+}
+
+RunCounters Trainer::counters() const {
   RunCounters counters;
   counters.steps = progress_.steps;
   counters.frames = progress_.steps * env_spec_.frames_per_step;
@@ -276,11 +353,7 @@ void Trainer::after_update() {
   counters.queue_fill = static_cast<double>(pool_->waiting()) / pool_->actors();
   counters.seconds = earlier_seconds_ + elapsed();
   counters.phases = phases_;
-  if (progress_.steps >= next_log_) {
-    next_log_ = next_multiple(config_.log_steps);
-    log_->write_row(counters);
-  }
-  log_->show(counters);
+  return counters;
 }
 
 TrainSummary Trainer::run() {
@@ -289,14 +362,16 @@ TrainSummary Trainer::run() {
   std::string reason = why_stop();
   const bool nothing_to_do = !reason.empty();
   while (reason.empty()) {
-    if (!collect()) {
+    if (!collect_or_save()) {
       reason = "interrupted";
+      checkpoint_now(!config_.deterministic);
       break;
     }
     learn();
     after_update();
     reason = why_stop();
-    if (!reason.empty() || progress_.steps >= next_checkpoint_) {
+    if (!reason.empty()) finish_row(reason);
+    if (!reason.empty() || save_best_ || progress_.steps >= next_checkpoint_) {
       next_checkpoint_ = next_multiple(config_.checkpoint_steps);
       checkpoint_now();
     }
@@ -359,7 +434,7 @@ TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
 LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   LoadedRun run;
   run.checkpoint = find_checkpoint(run_or_checkpoint, prefer_best);
-  Checkpoint c = load_checkpoint(run.checkpoint);
+  Checkpoint c = load_checkpoint_weights(run.checkpoint);
   config_from_json(config_fields(run.config), c.config, run.checkpoint + "/config.json");
   const ModelSpec spec = model_spec_of(probe_env(run.config)->spec());
   run.algorithm = program().algorithm(run.config.algorithm).make_actor(program().models.make(run.config.model, spec));

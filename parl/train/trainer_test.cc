@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "parl/agent/nonfinite.h"
 #include "parl/core/check.h"
@@ -146,11 +147,13 @@ TEST_P(Continuing, EqualsNeverStopping) {
   TrainConfig whole = small_config(dir.file("whole"));
   whole.deterministic = true;
   whole.max_lag = GetParam();
+  whole.log_steps = 192;
   run(whole);
   TrainConfig parts = whole;
   parts.run = dir.file("parts");
-  parts.steps = 1'000;  // not at a multiple of anything
+  parts.steps = 1'000;  // stops at 1,024: not at a multiple of anything
   run(parts);
+  EXPECT_EQ(read_metrics(parts.run + "/metrics.csv").column("steps").back(), 1024);  // the curve has its end
   parts.steps = whole.steps;
   const TrainSummary s = run(parts);
   EXPECT_EQ(s.steps, 2048);
@@ -160,6 +163,36 @@ TEST_P(Continuing, EqualsNeverStopping) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MaxLag, Continuing, ::testing::Values(0, 8));
+
+TEST(Trainer, ContinuesUnderAnotherRegime) {
+  struct Regime {
+    bool deterministic;
+    int64_t max_lag;
+  };
+  const Regime regimes[] = {{false, 8}, {false, 0}, {true, 8}, {true, 0}};
+  for (const Regime& before : regimes) {
+    for (const Regime& after : regimes) {
+      TempDir dir;
+      TrainConfig c = small_config(dir.file("run"));
+      c.deterministic = before.deterministic, c.max_lag = before.max_lag, c.steps = 300;
+      run(c);
+      c.deterministic = after.deterministic, c.max_lag = after.max_lag, c.steps = 1'000;
+      EXPECT_EQ(run(c).updates, 16) << before.deterministic << before.max_lag << after.deterministic << after.max_lag;
+    }
+  }
+}
+
+TEST(Trainer, NothingToDoChangesNothing) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.steps = 300;
+  run(c);
+  const std::string config = read_file(c.run + "/config.json"), metrics = read_file(c.run + "/metrics.csv");
+  c.impala.lr = 0.5;
+  EXPECT_EQ(run(c).updates, 5);
+  EXPECT_EQ(read_file(c.run + "/config.json"), config);
+  EXPECT_EQ(read_file(c.run + "/metrics.csv"), metrics);
+}
 
 // A deterministic run that kills its own process after an update between two checkpoints; started by the tests below.
 TrainConfig victim_config(const std::string& env, const std::string& run_dir) {
@@ -173,6 +206,7 @@ TrainConfig victim_config(const std::string& env, const std::string& run_dir) {
     c.checkpoint_steps = 320;
     c.impala.learner_threads = 2;
   }
+  c.log_steps = 192;  // checkpoints are not at rows
   return c;
 }
 
@@ -251,6 +285,39 @@ TEST(Trainer, StopFlagEndsCleanlyWithACheckpoint) {
   EXPECT_EQ(run(c).updates, 32);
 }
 
+// An environment that hangs holds up neither Ctrl-C nor its checkpoint.
+TEST(Trainer, StopsWhileAnEnvironmentHangs) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.engine = "process";
+  c.max_lag = 0;
+  c.env = "Scripted-v0";
+  c.env_args = {{"fault", "hang"}, {"at", "4"}, {"marker", dir.file("marker")}, {"limit", "500"}};
+  std::atomic<bool> stop{false};
+  TrainHooks hooks;
+  hooks.stop = &stop;
+  std::thread presser([&] {
+    while (!fs::exists(dir.file("marker"))) std::this_thread::yield();
+    stop = true;
+  });
+  EXPECT_EQ(run(c, hooks).stop_reason, "interrupted");
+  presser.join();
+  EXPECT_TRUE(latest_checkpoint(c.run));
+}
+
+TEST(Trainer, AnActorThatTakesTooLongIsReplaced) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.engine = "process";
+  c.env = "Scripted-v0";
+  c.env_args = {{"fault", "hang"}, {"at", "4"}, {"marker", dir.file("marker")}, {"limit", "500"}};
+  c.max_lag = 0;  // so that the run cannot go on without it
+  c.actor_timeout = 5;
+  const TrainSummary s = run(c);
+  EXPECT_EQ(s.actors_replaced, 1);
+  EXPECT_EQ(s.steps, 2048);
+}
+
 class Faults : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(Faults, AFailedActorIsReplacedAndCounted) {
@@ -281,6 +348,22 @@ TEST(Trainer, TooManyFailuresEndTheRunWithTheirError) {
     FAIL() << "the run did not end";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("the simulator broke"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Trainer, WhatWasLearntIsSavedWhenNoActorIsLeft) {
+  TempDir dir;
+  for (const bool deterministic : {false, true}) {
+    TrainConfig c = small_config(dir.file(deterministic ? "d" : "f"));
+    c.deterministic = deterministic;
+    c.env = "Scripted-v0";
+    c.env_args = {{"fault", "throw"}, {"at", "40"}, {"marker", "/nonexistent/folder/marker"}, {"limit", "500"}};
+    c.max_replacements = 0;
+    EXPECT_THROW(run(c), Error);
+    ASSERT_TRUE(latest_checkpoint(c.run));
+    EXPECT_GT(load_checkpoint(*latest_checkpoint(c.run)).progress.updates, 0);
+    c.env_args["at"] = "501";
+    EXPECT_THROW(run(c), Error);  // other env-args
   }
 }
 
@@ -323,6 +406,12 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   EXPECT_THROW(run(c), Error);
   c.max_lag = 0, c.batch_rollouts = 1;
   EXPECT_THROW(run(c), Error);
+  for (int64_t TrainConfig::*field : {&TrainConfig::actors, &TrainConfig::envs_per_actor, &TrainConfig::pool_threads}) {
+    c = small_config(dir.file("other"));
+    c.*field = int64_t{1} << 32;
+    EXPECT_THROW(run(c), Error);
+  }
+  EXPECT_FALSE(fs::exists(dir.file("other")));
 }
 
 TEST(Trainer, LearnsCartPole) {
@@ -342,10 +431,18 @@ TEST(Trainer, EvaluationsReachTheMetricsAndTheBestCheckpoint) {
   TrainConfig c = small_config(dir.file("run"));
   c.eval_steps = 640;
   c.eval_episodes = 3;
+  c.checkpoint_steps = 100'000;
   run(c);
   const auto eval = read_metrics(c.run + "/metrics.csv").column("eval_return");
   EXPECT_EQ(std::count_if(eval.begin(), eval.end(), [](double v) { return !std::isnan(v); }), 3);
-  EXPECT_TRUE(fs::exists(c.run + "/checkpoints/best/weights.safetensors"));
+  const auto steps = read_metrics(c.run + "/metrics.csv").column("steps");
+  size_t best = 0;
+  for (size_t i = 0; i < eval.size(); ++i) {
+    if (std::isnan(eval[best]) || eval[i] > eval[best]) best = i;
+  }
+  const Checkpoint saved = load_checkpoint(c.run + "/checkpoints/best");
+  EXPECT_EQ(saved.progress.best_return, eval[best]);
+  EXPECT_EQ(static_cast<double>(saved.progress.steps), steps[best]);  // the weights that were evaluated
 }
 
 }  // namespace
