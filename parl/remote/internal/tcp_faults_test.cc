@@ -160,7 +160,8 @@ int run_out_of_descriptors(const std::string& log) {
   if (!eventually(is_said)) return 1;
   sockets.clear();
   auto offered = offer_object(Counter(6), manager.engine());
-  return manager.get_remote<Counter>()->get() == 6 && offered.get() == "returned" ? 0 : 2;
+  const int value = manager.get_remote<Counter>()->get();
+  return value == 6 && offered.get() == "returned" ? 0 : 2;
 }
 
 TEST(TcpFaults, DescriptorsUsedUp) {
