@@ -102,7 +102,7 @@ TEST_P(Losses, StoppedLearnerLosesNobody) {  // 4: this process stands still for
   }
   waitpid(waker, nullptr, 0);
   EXPECT_EQ(counter->get(), 5);
-  kill(static_cast<pid_t>(counter.pid()), SIGSTOP);  // and a stopped worker is late, not lost
+  internal::stop_process(static_cast<pid_t>(counter.pid()));  // and a stopped worker is late, not lost
   auto late = counter.async()->increment();
   EXPECT_FALSE(late.wait_for(300ms));
   kill(static_cast<pid_t>(counter.pid()), SIGCONT);

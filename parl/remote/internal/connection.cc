@@ -133,7 +133,7 @@ void Connection::on_writable() {
     is_empty = sent == MuxSender::Sent::kAll;
     sent_some_.notify_all();
   }
-  if (is_empty && is_finishing_) transport_->end_sending();
+  if (is_empty && is_finishing_ && closes_first_) transport_->end_sending();
 }
 
 // Reads until the socket is drained or the turn is over. True: something came.
@@ -222,18 +222,23 @@ void Connection::end(std::string why) {
 }
 
 void Connection::finish(std::string why) {
-  if (loop_.on_loop_thread()) return do_finish(std::move(why));  // before the peer's end is read
-  loop_.post([self = shared_from_this(), why = std::move(why)]() mutable { self->do_finish(std::move(why)); });
+  if (loop_.on_loop_thread()) return do_finish(std::move(why), true);  // before the peer's end is read
+  loop_.post([self = shared_from_this(), why = std::move(why)] { self->do_finish(why, true); });
 }
 
-void Connection::do_finish(std::string why) {
+void Connection::await_end(std::string why) {
+  loop_.post([self = shared_from_this(), why = std::move(why)] { self->do_finish(why, false); });
+}
+
+void Connection::do_finish(std::string why, bool closes_first) {
   if (is_ended_ || is_finishing_) return;
   is_finishing_ = true;
+  closes_first_ = closes_first;
   why_finished_ = std::move(why);
   finish_timer_ = loop_.at(std::chrono::steady_clock::now() + kFinish,
                            [self = shared_from_this()] { self->do_end(self->why_finished_); });
   std::lock_guard lock(send_mutex_);
-  if (!sender_.pending()) transport_->end_sending();
+  if (closes_first_ && !sender_.pending()) transport_->end_sending();
 }
 
 void Connection::do_end(const std::string& why) {

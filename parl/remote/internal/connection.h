@@ -64,6 +64,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end(std::string why);
   // The same, after what was sent has gone and the peer has closed its side, or a second has passed.
   void finish(std::string why);
+  // The same, but the peer shall close first: this side stays open until it has, or a second has passed.
+  void await_end(std::string why);
 
   const std::string& peer() const { return peer_; }  // address, and identity if a certificate gives one
   uint64_t queued_bytes();
@@ -82,7 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void judge_later(Time now);
   void say_alive(Time now);
   void do_end(const std::string& why);
-  void do_finish(std::string why);
+  void do_finish(std::string why, bool closes_first);
   uint32_t interest_locked() const;
 
   IoLoop& loop_;
@@ -93,7 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // The loop's:
   std::shared_ptr<Listener> listener_;
-  bool is_open_ = false, is_ended_ = false, is_finishing_ = false;
+  bool is_open_ = false, is_ended_ = false, is_finishing_ = false, closes_first_ = false;
   std::string why_finished_;
   Milliseconds beat_{0}, patience_{0};  // 0: not judged
   Time heard_{}, spoke_{};

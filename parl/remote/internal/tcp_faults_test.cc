@@ -44,7 +44,7 @@ TEST(TcpFaults, AStoppedWorkerIsLostAfterTheHeartbeatAndOthersAreNot) {
   auto counters = manager.create_all<Counter>(2);
   Remote<Counter>& silent = counters[counters[0].pid() == stopped.pid() ? 0 : 1];
   Remote<Counter>& other = counters[counters[0].pid() == stopped.pid() ? 1 : 0];
-  stopped.signal(SIGSTOP);
+  stop_process(stopped.pid());
   auto late = silent.async()->get();
   const double took = seconds_of([&] {
     const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { late.get(); });

@@ -150,7 +150,11 @@ void TcpPeer::remove(uint32_t number) {
 void TcpPeer::bye(const std::string& why, bool leaves_work) {
   is_sent_away_ = true;
   connection_->tell(ControlKind::kBye, Bye{why, leaves_work});
-  connection_->finish(why);
+  if (leaves_work && !offer_.is_object) {
+    connection_->await_end(why);  // when what is left there is gone
+  } else {
+    connection_->finish(why);
+  }
 }
 
 // ---- TcpObjectLink ----

@@ -7,7 +7,13 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "parl/remote/internal/log_pump.h"
@@ -25,6 +31,23 @@ inline std::string free_tcp_address() {
   ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&own), size);
   ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&own), &size);
   return "tcp://127.0.0.1:" + std::to_string(ntohs(own.sin_port));
+}
+
+// Stops a process, and returns when all its threads stand still: a signal takes its time.
+inline void stop_process(pid_t pid) {
+  ::kill(pid, SIGSTOP);
+  const auto is_stopped = [](const std::filesystem::path& task) {
+    std::ifstream file(task / "stat");
+    std::string line;
+    std::getline(file, line);
+    const size_t name_end = line.rfind(')');
+    return name_end == std::string::npos || line.compare(name_end, 3, ") T") == 0;
+  };
+  for (int i = 0; i < 5000; ++i) {
+    const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(pid) + "/task");
+    if (std::all_of(begin(tasks), end(tasks), [&](const auto& task) { return is_stopped(task.path()); })) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 class TestWorker {

@@ -14,7 +14,6 @@
 #include "parl/core/check.h"
 #include "parl/core/log.h"
 #include "parl/remote/internal/spawn.h"
-#include "parl/remote/internal/worker_output.h"
 #include "parl/wire/wire.h"
 
 namespace parl::internal {
@@ -49,8 +48,8 @@ Time now() { return std::chrono::steady_clock::now(); }
 
 // ---- WorkerSession ----
 
-WorkerSession::WorkerSession(const Security& security, int slots, const ClassInfo* object)
-    : security_(security), slots_(slots), object_(object), own_(make_greeting(security)) {}
+WorkerSession::WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output)
+    : security_(security), slots_(slots), object_(object), output_(output), own_(make_greeting(security)) {}
 
 WorkerSession::~WorkerSession() {
   for (auto& [number, thread] : threads_) thread.join();
@@ -127,6 +126,7 @@ void WorkerSession::on_welcome(Reader& reader) {
       offer.classes.push_back({name, fingerprint(*find_class(name)->info)});
   }
   connection_->tell(ControlKind::kOffer, offer);
+  if (output_) output_->send_to(connection_);  // before the first object can be here
   std::lock_guard lock(mutex_);
   is_welcome_ = true;
   changed_.notify_all();
@@ -134,9 +134,12 @@ void WorkerSession::on_welcome(Reader& reader) {
 
 void WorkerSession::on_bye(Reader& reader) {
   const auto bye = wire::load<Bye>(reader);
-  {
+  if (bye.leaves_work && !object_) {  // the connection ends with this image of the process, so that the learner knows
     std::lock_guard lock(mutex_);
-    must_force_ = bye.leaves_work;
+    must_force_ = true;
+    why_ = "the learner left objects behind";
+    changed_.notify_all();
+    return;
   }
   connection_->finish("the learner said goodbye: " + bye.why);
 }
@@ -219,7 +222,7 @@ bool WorkerSession::wait_welcome(TimePoint deadline) {
 
 void WorkerSession::wait_end() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return is_ended_; });
+  changed_.wait(lock, [&] { return is_ended_ || must_force_; });
 }
 
 std::shared_ptr<HostedObject> WorkerSession::wait_taken() {
@@ -268,8 +271,8 @@ bool WorkerSession::must_end_by_force() const {
 
 // ---- Dialer ----
 
-Dialer::Dialer(const std::string& address, Security security)
-    : address_(parse_address(address)), security_(std::move(security)) {}
+Dialer::Dialer(const std::string& address, Security security, WorkerOutput* output)
+    : address_(parse_address(address)), security_(std::move(security)), output_(output) {}
 
 std::shared_ptr<WorkerSession> Dialer::attempt(int slots, const ClassInfo* object, std::string& why,
                                                bool& was_refused) {
@@ -278,7 +281,7 @@ std::shared_ptr<WorkerSession> Dialer::attempt(int slots, const ClassInfo* objec
     check_guarded(address_, security_);
     UniqueFd socket = connect_to(address_, now() + kConnect);
     tune_socket(socket.get(), kKernelPatience);
-    session = std::make_shared<WorkerSession>(security_, slots, object);
+    session = std::make_shared<WorkerSession>(security_, slots, object, output_);
     const auto connection = Connection::start(
         loop_, make_transport(std::move(socket), security_, address_.is_unix() ? "*" : address_.host), session);
     if (session->wait_welcome(now() + kWelcome)) return session;
@@ -335,11 +338,10 @@ void run_tcp_worker(const std::string& address, int slots, const Security& secur
     raise_descriptor_limit();
     static WorkerOutput* const output = new WorkerOutput;  // for the whole life of the process, its exit included
     std::atexit([] { output->restore(); });
-    Dialer dialer(address, security);
+    Dialer dialer(address, security, output);
     for (;;) {
       const auto session = dialer.dial(slots, nullptr, kForever);
       log().debug("worker {}: {} slots for the learner at {}", ::getpid(), slots, address);
-      output->send_to(session->connection());
       session->wait_end();
       output->send_to(nullptr);
       log().info("worker {}: {}", ::getpid(), session->why());

@@ -19,18 +19,21 @@
 #include "parl/remote/internal/class_info.h"
 #include "parl/remote/internal/connection.h"
 #include "parl/remote/internal/hosted_object.h"
+#include "parl/remote/internal/worker_output.h"
 
 namespace parl::internal {
 
 // One connection's life at the worker's end. Any thread; on_*() on the I/O thread.
 class WorkerSession final : public Connection::Listener, public std::enable_shared_from_this<WorkerSession> {
  public:
-  // `object`: the class of the one object on offer, else null: `slots` of any class of this program.
-  WorkerSession(const Security& security, int slots, const ClassInfo* object);
+  // `object`: the class of the one object on offer, else null: `slots` of any class of this program. `output`: sends to
+  // the learner from its welcome on; may be null.
+  WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output);
   ~WorkerSession() override;
 
   // Waits until the learner has said welcome, or the end, or `deadline`. False: not welcome.
   bool wait_welcome(TimePoint deadline);
+  // Also returns when must_end_by_force().
   void wait_end();
   // The object on offer, once the learner takes it. Null: the connection has ended.
   std::shared_ptr<HostedObject> wait_taken();
@@ -40,9 +43,8 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   // After the end: lets all objects end. False: some have not by `deadline`; then the process must end.
   bool end_objects(TimePoint deadline);
 
-  const std::shared_ptr<Connection>& connection() const { return connection_; }  // once welcome
-  std::string why() const;                                                       // it ended
-  bool was_refused() const;                                                      // by the learner, or by this side
+  std::string why() const;         // it ended
+  bool was_refused() const;        // by the learner, or by this side
   bool must_end_by_force() const;  // the learner says that objects are left over
 
   void on_open(const std::shared_ptr<Connection>& self) override;
@@ -63,6 +65,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   const Security security_;
   const int slots_;
   const ClassInfo* const object_;
+  WorkerOutput* const output_;
   const Greeting own_;
   Greeting learner_;                                                     // the loop's
   enum class Stage { kHello, kProof, kServing } stage_ = Stage::kHello;  // the loop's
@@ -82,7 +85,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
 class Dialer {
  public:
   // Throws parl::Error: nothing guards the way there.
-  Dialer(const std::string& address, Security security);
+  Dialer(const std::string& address, Security security, WorkerOutput* output = nullptr);
   // A session that the learner has welcomed. Dials for as long as it takes, or until `deadline`: then null.
   std::shared_ptr<WorkerSession> dial(int slots, const ClassInfo* object, TimePoint deadline);
 
@@ -93,6 +96,7 @@ class Dialer {
 
   const Address address_;
   const Security security_;
+  WorkerOutput* const output_;
   std::string reported_;
   std::chrono::milliseconds pause_{0};
   IoLoop loop_;
