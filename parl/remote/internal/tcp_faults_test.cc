@@ -57,6 +57,32 @@ TEST(TcpFaults, AStoppedWorkerIsLostAfterTheHeartbeatAndOthersAreNot) {
   EXPECT_EQ(manager.create<Counter>(8)->get(), 8);
 }
 
+TEST(TcpFaults, AKilledLearnerIsFollowedByTheNext) {
+  const std::string address = free_tcp_address();
+  const TestWorker worker(address, 1);
+  int report[2];
+  ASSERT_EQ(::pipe(report), 0);
+  const pid_t learner = ::fork();
+  if (learner == 0) {  // a learner of its own: makes an object, says so, and is killed
+    RemoteManager manager(tcp(address));
+    auto counter = manager.create<Counter>(1);
+    const char value = static_cast<char>(counter->get());
+    if (::write(report[1], &value, 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char value = 0;
+  ASSERT_EQ(::read(report[0], &value, 1), 1);
+  EXPECT_EQ(value, 1);
+  ::kill(learner, SIGKILL);
+  ::waitpid(learner, nullptr, 0);
+  RemoteManager manager(tcp(address));
+  auto counter = manager.create<Counter>(2);
+  EXPECT_EQ(counter->get(), 2);
+  EXPECT_EQ(counter.pid(), worker.pid());
+  ::close(report[0]);
+  ::close(report[1]);
+}
+
 struct Behind {
   Behind() : proxy(free_manager.engine()), worker(proxy.address(), 2) {
     counter = free_manager.create<Counter>(1);
