@@ -159,7 +159,7 @@ void TcpPeer::bye(const std::string& why, bool leaves_work) {
 
 // ---- TcpObjectLink ----
 
-void TcpObjectLink::attach(std::shared_ptr<Listener> listener) {
+void TcpObjectLink::attach(const std::shared_ptr<Listener>& listener) {
   bool is_late;
   {
     std::lock_guard lock(mutex_);

@@ -97,7 +97,7 @@ class TcpObjectLink final : public ObjectLink {
   TcpObjectLink(std::shared_ptr<TcpPeer> peer, uint32_t number) : peer_(std::move(peer)), number_(number) {}
 
   // From now on frames go to `listener`.
-  void attach(std::shared_ptr<Listener> listener);
+  void attach(const std::shared_ptr<Listener>& listener);
 
   using ObjectLink::send;
   std::vector<AttachmentPlace> send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take,
