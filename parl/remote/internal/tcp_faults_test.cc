@@ -83,6 +83,15 @@ TEST(TcpFaults, AKilledLearnerIsFollowedByTheNext) {
   ::close(report[1]);
 }
 
+TEST(TcpFaults, ALearnerThatNeverAnswersTheHandshake) {
+  Address address = parse_address("tcp://127.0.0.1:0");
+  const std::vector<UniqueFd> silent = listen_on(address);  // the kernel takes the connection, nobody reads it
+  std::string said;
+  const double took = seconds_of([&] { said = offer_object(Counter(1), address.text(), 300ms).get(); });
+  EXPECT_THAT(said, HasSubstr("no learner"));
+  EXPECT_LT(took, 5);
+}
+
 struct Behind {
   Behind() : proxy(free_manager.engine()), worker(proxy.address(), 2) {
     counter = free_manager.create<Counter>(1);

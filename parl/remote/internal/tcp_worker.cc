@@ -274,18 +274,18 @@ bool WorkerSession::must_end_by_force() const {
 Dialer::Dialer(const std::string& address, Security security, WorkerOutput* output)
     : address_(parse_address(address)), security_(std::move(security)), output_(output) {}
 
-std::shared_ptr<WorkerSession> Dialer::attempt(int slots, const ClassInfo* object, std::string& why,
+std::shared_ptr<WorkerSession> Dialer::attempt(int slots, const ClassInfo* object, TimePoint deadline, std::string& why,
                                                bool& was_refused) {
   std::shared_ptr<WorkerSession> session;
   try {
     check_guarded(address_, security_);
-    UniqueFd socket = connect_to(address_, now() + kConnect);
+    UniqueFd socket = connect_to(address_, std::min<Time>(now() + kConnect, deadline));
     tune_socket(socket.get(), kKernelPatience);
     session = std::make_shared<WorkerSession>(security_, slots, object, output_);
     const auto connection = Connection::start(
         loop_, make_transport(std::move(socket), security_, address_.is_unix() ? "*" : address_.host), session);
-    if (session->wait_welcome(now() + kWelcome)) return session;
-    connection->end("the learner did not say welcome in 10 s");
+    if (session->wait_welcome(std::min<Time>(now() + kWelcome, deadline))) return session;
+    connection->end("the learner did not say welcome in time");
   } catch (const Error& error) {
     why = error.what();
     was_refused = false;
@@ -318,7 +318,7 @@ std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, 
   for (;;) {
     std::string why;
     bool was_refused = false;
-    if (auto session = attempt(slots, object, why, was_refused)) {
+    if (auto session = attempt(slots, object, deadline, why, was_refused)) {
       reported_.clear();
       pause_ = milliseconds(0);
       return session;

@@ -90,7 +90,8 @@ class Dialer {
   std::shared_ptr<WorkerSession> dial(int slots, const ClassInfo* object, TimePoint deadline);
 
  private:
-  std::shared_ptr<WorkerSession> attempt(int slots, const ClassInfo* object, std::string& why, bool& was_refused);
+  std::shared_ptr<WorkerSession> attempt(int slots, const ClassInfo* object, TimePoint deadline, std::string& why,
+                                         bool& was_refused);
   void report(const std::string& why);
   void pause(bool was_refused, TimePoint deadline);
 
