@@ -24,6 +24,7 @@ constexpr Verb kVerbs[] = {
     {"eval", "let a trained agent play: parl eval runs/pong --episodes 10 --video pong.gif", parl::cli::verb_eval},
     {"list", "what there is: parl list envs|algorithms|models|presets", parl::cli::verb_list},
     {"bench", "measure: parl bench env|remote|train", parl::cli::verb_bench},
+    {"keygen", "guard tcp: parl keygen token FILE | parl keygen certificates DIR HOST...", parl::cli::verb_keygen},
 };
 
 std::string usage() {
@@ -34,7 +35,8 @@ std::string usage() {
   text +=
       "\n  --version, --help\n\nEvery verb takes --json: its last line on stdout is then one JSON object. Programs "
       "with remote objects take\n"
-      "--parl-engine inline|thread|process. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n";
+      "--parl-engine inline|thread|process|tcp://host:port. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 "
+      "interrupted.\n";
   return text;
 }
 

@@ -20,6 +20,7 @@ set(PARL_PYTHON "" CACHE FILEPATH "A Python with numpy and tensorboard for the t
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
+find_package(OpenSSL REQUIRED)
 if(PARL_BUILD_TESTS)
   find_package(GTest REQUIRED)
   enable_testing()

@@ -2,7 +2,8 @@
 //
 // Numbers with a letter are the behaviours of the original system's own tests; plain numbers are those that it never
 // tested; P1..P16 are the promises of this library ("What every engine promises" in docs/remote.md).
-// itp = runs on inline, thread, process; nc = must not compile (must_not_compile_test.cc); - = cannot exist here.
+// itp = runs on inline, thread, process; n = tcp (network), which runs whatever process does unless it says p alone;
+// nc = must not compile (must_not_compile_test.cc); - = cannot exist here.
 // clang-format off
 //
 //   behaviour                                                              where  test
@@ -15,7 +16,7 @@
 //   R4   wrong argument                                                    nc
 //   R5   argument that cannot travel (a handle)                            nc
 //   R6   result that cannot travel (self)                                  nc
-//   R7   several objects, each its own, in order (dial-in: network engine) itp    ManyObjects
+//   R7   several objects, each its own, in order                           itp    ManyObjects; dialled in: internal/tcp_engine_test.cc
 //   R8   an error in one object leaves the others alone                    itp    ErrorStaysWithItsObject
 //   R11  a class with a lock cannot travel; user classes do                nc itp UserClassesTravel
 //   R12  ten threads, ten objects, 1,000 dependent calls each              itp    TenThreadsTenObjects
@@ -43,7 +44,7 @@
 //   8    a released slot is free within 50 ms                              itp    SlotIsFreeWithin50ms
 //   12   deep copies, NaN, inf, empty, zero-dimensional                    itp    ValuesAreExact, OverwrittenArray
 //        > 4 GiB, when PARL_TEST_HUGE is set                               itp    HugeArray
-//   15   port in use                                                       -      these engines open none
+//   15   port in use                                                       n      internal/tcp_engine_test.cc
 //   P1   order, one at a time; objects in parallel                         itp    OrderAndExclusion, ObjectsRunInParallel (tp)
 //   P2   errors of every kind, and life after them                         itp    suite Errors
 //   P3   values travel, memory is not shared                               itp    OverwrittenArray, CallerAndObjectShareNoMemory
@@ -58,18 +59,21 @@
 //   P12  handles stay; no nested create; no waiting for oneself            nc itp NestedCreateIsRefused, CallThatWouldWait* (it)
 //   P13  several managers                                                  itp    ManagersSideBySide
 //   P14  hygiene                                                           itp    NoLeaks, IdleManager, WorkerOutput (p), Interrupt* (p)
-//   P15, P16  TLS, 1,000 workers                                           -      network engine; sizes first: wire/archive_test.cc
+//   P15  token, limits before it, garbage                                  n      internal/tcp_engine_test.cc; sizes: wire/archive_test.cc
 // clang-format on
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "parl/remote/conformance_classes.h"
+#include "parl/remote/internal/tcp_test_worker.h"
 #include "parl/remote/remote.h"
 
 namespace parl::conformance {
@@ -81,9 +85,16 @@ class Conformance : public ::testing::TestWithParam<std::string> {
   const std::string& engine() const { return GetParam(); }
   bool is_inline() const { return engine() == "inline"; }
   bool is_process() const { return engine() == "process"; }
+  bool is_tcp() const { return engine() == "tcp"; }
+  bool is_elsewhere() const { return is_process() || is_tcp(); }  // objects live in other processes
+  // tcp: each call is a learner's address of its own, with workers that dial it until the test's end.
   Options options() const {
     Options o;
     o.engine = engine();
+    if (!is_tcp()) return o;
+    o.engine = internal::free_tcp_address();
+    for (int i = 0; i < worker_count(); ++i)
+      workers_.push_back(std::make_unique<internal::TestWorker>(o.engine, slots_per_worker()));
     return o;
   }
   Options options_with_slots(int slots) const {
@@ -91,6 +102,11 @@ class Conformance : public ::testing::TestWithParam<std::string> {
     o.slots = slots;
     return o;
   }
+  virtual int worker_count() const { return 1; }
+  virtual int slots_per_worker() const { return 64; }
+
+ private:
+  mutable std::vector<std::unique_ptr<internal::TestWorker>> workers_;
 };
 
 inline std::string engine_name(const ::testing::TestParamInfo<std::string>& info) { return info.param; }

@@ -12,7 +12,7 @@
 
 namespace parl::conformance {
 
-PARL_CONFORMANCE(Calls, "inline", "thread", "process");
+PARL_CONFORMANCE(Calls, "inline", "thread", "process", "tcp");
 
 TEST_P(Calls, LocalUse) {  // D1
   Counter local(3);
@@ -52,7 +52,7 @@ TEST_P(Calls, OneThreadForConstructorAndMethods) {
   if (engine() != "inline") {
     EXPECT_NE(birth, gettid());
   }
-  EXPECT_EQ(counter->process() == getpid(), !is_process());
+  EXPECT_EQ(counter->process() == getpid(), !is_elsewhere());
   EXPECT_EQ(counter.pid(), counter->process());
 }
 
@@ -168,7 +168,7 @@ TEST_P(Calls, CallerAndObjectShareNoMemory) {  // P3, the other way: what came b
 }
 
 TEST_P(Calls, RvaluesAreMoved) {
-  if (is_process()) GTEST_SKIP() << "another address space";
+  if (is_elsewhere()) GTEST_SKIP() << "another address space";
   RemoteManager manager(options());
   auto values = manager.create<Values>();
   Array a = Array::of<double>({100000});
@@ -236,7 +236,7 @@ TEST_P(Calls, VersionedTravelsOnce) {  // P11, 13
     EXPECT_EQ(values->version_of(two), 2);
     EXPECT_EQ(values->versioned_sum(two), 60000);
   }
-  if (is_process()) {
+  if (is_elsewhere()) {
     EXPECT_EQ(manager.stats().values_skipped, 13u);  // 15 calls, two values
   }
   const auto all = broadcast(std::vector<Remote<Values>*>{&values}, &Values::versioned_sum, one);
@@ -283,7 +283,7 @@ TEST_P(Calls, PlacementTellsTheObject) {
   const Placement p = left->where();
   EXPECT_EQ(p.index, 0);
   EXPECT_EQ(p.name, "left");
-  EXPECT_EQ(p.engine, engine());
+  EXPECT_EQ(p.engine, manager.engine());
   EXPECT_EQ(p.gpus, (std::vector<int>{3, 1}));
   EXPECT_EQ(access(p.directory.c_str(), W_OK), 0) << p.directory;
   EXPECT_EQ(right->where().name, "Trouble#1");

@@ -3,7 +3,7 @@
 
 namespace parl::conformance {
 
-PARL_CONFORMANCE(Errors, "inline", "thread", "process");
+PARL_CONFORMANCE(Errors, "inline", "thread", "process", "tcp");
 
 TEST_P(Errors, ErrorCarriesContext) {  // P2, R13
   RemoteManager manager(options());
@@ -92,7 +92,7 @@ TEST_P(Errors, UnknownEngineAndBadOptions) {
 }
 
 TEST_P(Errors, AnArgumentThatDoesNotDecodeIsSerialize) {
-  if (!is_process()) GTEST_SKIP() << "nothing is decoded";
+  if (!is_elsewhere()) GTEST_SKIP() << "nothing is decoded";
   RemoteManager manager(options());
   auto values = manager.create<Values>();
   Array liar = Array::of<uint8_t>({4});
@@ -129,7 +129,7 @@ int Ring::call_self_async() {
 }
 
 TEST_P(Errors, CallThatWouldWaitForItself) {  // P12
-  if (is_process()) GTEST_SKIP() << "an object in a process of its own holds no handles";
+  if (is_elsewhere()) GTEST_SKIP() << "an object in a process of its own holds no handles";
   RemoteManager manager(options());
   auto a = manager.create<Ring>(Place{.name = "a"});
   auto b = manager.create<Ring>(Place{.name = "b"});

@@ -6,8 +6,8 @@
 
 namespace parl::conformance {
 
-PARL_CONFORMANCE(Futures, "inline", "thread", "process");
-PARL_CONFORMANCE(Concurrent, "thread", "process");  // needs a caller that goes on
+PARL_CONFORMANCE(Futures, "inline", "thread", "process", "tcp");
+PARL_CONFORMANCE(Concurrent, "thread", "process", "tcp");  // needs a caller that goes on
 
 TEST_P(Futures, GetGivesTheValueOnce) {  // F1, F2
   RemoteManager manager(options());

@@ -3,9 +3,11 @@
 //   RemoteManager manager(argc, argv);        // --parl-engine, else PARL_ENGINE, else thread
 //   RemoteManager manager("process");         // said by the program: beats both
 //   RemoteManager manager(Options{.engine = "process", .slots = 8});
+//   RemoteManager manager("tcp://0.0.0.0:8037");   // listens: workers and objects dial in (as_remote.h)
 //   auto worker  = manager.create<Worker>(args...);
 //   auto worker  = manager.create<Worker>(Place{.name = "left", .cores = {0, 1}}, args...);
 //   auto workers = manager.create_all<Worker>(16, args...);      // starts overlap
+//   auto worker  = manager.get_remote<Worker>();                 // tcp: one that another program offers by as_remote
 //
 // create() blocks until the constructor has returned, at most Place::timeout (default 60 s, which includes waiting for
 // a free slot). It throws RemoteError: what the constructor threw, `refused` (no slot; called inside a remote object),
@@ -63,9 +65,17 @@ class RemoteManager {
     return create_all<T>(n, Place{}, args...);
   }
 
+  // Takes an object that another program made and offers with parl::as_remote; waits for one as create() waits for a
+  // slot. Each is given out once. The handle's end lets that program's as_remote return.
+  template <typename T>
+  Remote<T> get_remote(Place place = {}) {
+    return Remote<T>(core_->take(internal::class_info<T>(), std::move(place), core_->reserve(1)));
+  }
+
   // Ends every object as the destructor does, waiting at most `timeout`.
   void close(std::chrono::nanoseconds timeout);
 
+  // As given; for tcp with the port that it listens on.
   const std::string& engine() const { return core_->options().engine; }
   const Options& options() const { return core_->options(); }
   RemoteSlots slots() const { return core_->slots(); }

@@ -17,15 +17,21 @@
 
 #include "parl/core/check.h"
 #include "parl/core/log.h"
+#include "parl/remote/internal/auth.h"
 #include "parl/remote/internal/class_info.h"
 #include "parl/remote/internal/process_engine.h"
+#include "parl/remote/internal/tcp_worker.h"
 
 namespace parl {
 namespace {
 
 constexpr std::string_view kPrefix = "--parl-";
-const std::vector<std::string> kNames = {"--parl-engine", "--parl-slots", "--parl-spares", "--parl-dir"};
-constexpr std::string_view kWorker = "--parl-worker";  // for the library's own use
+const std::vector<std::string> kNames = {"--parl-engine",   "--parl-slots",      "--parl-spares",
+                                         "--parl-dir",      "--parl-token-file", "--parl-certificates",
+                                         "--parl-insecure", "--parl-worker"};
+constexpr std::string_view kWorker = "--parl-worker";  // tcp://host:port; fd:N for the library's own use
+constexpr std::string_view kFd = "fd:";
+constexpr std::string_view kInsecure = "--parl-insecure";  // the one without a value
 
 struct CommandLine {
   std::mutex mutex;
@@ -62,10 +68,12 @@ std::map<std::string, std::string, std::less<>> take_options(std::vector<char*>&
     }
     const size_t equals = arg.find('=');
     const std::string name(arg.substr(0, equals));
-    const bool is_known = name == kWorker || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+    const bool is_known = std::find(kNames.begin(), kNames.end(), name) != kNames.end();
     PARL_CHECK(is_known, "unknown option {}{}; --parl-* options: {}", name, did_you_mean(name, kNames),
                fmt::join(kNames, ", "));
-    if (equals != std::string_view::npos) {
+    if (name == kInsecure) {
+      found[name] = "yes";
+    } else if (equals != std::string_view::npos) {
       found[name] = std::string(arg.substr(equals + 1));
     } else {
       PARL_CHECK(i + 1 < args.size(), "{} wants a value", name);
@@ -91,23 +99,42 @@ void warn_about_threads() {
   }
 }
 
-// Does not return in a worker.
-void apply(std::map<std::string, std::string, std::less<>> found) {
-  if (const auto it = found.find(kWorker); it != found.end()) {
-    warn_about_threads();
-    constexpr std::string_view kFd = "fd:";
-    PARL_CHECK(it->second.substr(0, kFd.size()) == kFd, "{} wants fd:N, not '{}'", kWorker, it->second);
-    internal::check_factory();
-    {
-      std::lock_guard lock(command_line().mutex);
-      command_line().initialised = true;  // a manager made in here is a manager
-    }
-    internal::run_process_worker(number_option(kWorker, it->second.substr(kFd.size())));
-  }
-  internal::check_factory();
+void keep(std::map<std::string, std::string, std::less<>> found) {
   std::lock_guard lock(command_line().mutex);
   command_line().initialised = true;
   for (auto& [name, value] : found) command_line().values[name] = std::move(value);
+}
+
+// `rest`: what the user's parser would see, of which a worker of the tcp engine reads --slots.
+int worker_slots(const std::vector<char*>& rest) {
+  constexpr std::string_view kSlots = "--slots";
+  for (size_t i = 1; i < rest.size(); ++i) {
+    const std::string_view arg = rest[i];
+    if (arg.substr(0, kSlots.size()) != kSlots) continue;
+    const bool has_value = arg.size() > kSlots.size() && arg[kSlots.size()] == '=';
+    PARL_CHECK(has_value || i + 1 < rest.size(), "{} wants a number", kSlots);
+    return number_option(kSlots, has_value ? std::string(arg.substr(kSlots.size() + 1)) : rest[i + 1]);
+  }
+  return 1;
+}
+
+[[noreturn]] void become_worker(const std::string& where, const std::vector<char*>& rest) {
+  warn_about_threads();
+  internal::check_factory();
+  if (where.substr(0, kFd.size()) == kFd)
+    internal::run_process_worker(number_option(kWorker, where.substr(kFd.size())));
+  internal::run_tcp_worker(where, worker_slots(rest), internal::load_security(internal::resolve({})));
+}
+
+// Does not return in a worker.
+void act_on(std::map<std::string, std::string, std::less<>> found, const std::vector<char*>& rest) {
+  const auto it = found.find(kWorker);
+  const std::string worker = it == found.end() ? "" : it->second;
+  const bool dials = !worker.empty() && worker.substr(0, kFd.size()) != kFd;
+  if (dials) internal::parse_address(worker);  // before anything is kept of what cannot be understood
+  if (worker.empty()) internal::check_factory();
+  keep(std::move(found));  // also in a worker: a manager made in there is a manager
+  if (!worker.empty()) become_worker(worker, rest);
 }
 
 std::optional<std::string> option(std::string_view name) {
@@ -124,7 +151,7 @@ void init(int& argc, char** argv) {
   for (size_t i = 0; i < args.size(); ++i) argv[i] = args[i];
   if (static_cast<int>(args.size()) < argc) argv[args.size()] = nullptr;
   argc = static_cast<int>(args.size());
-  apply(std::move(found));
+  act_on(std::move(found), args);
 }
 
 namespace internal {
@@ -140,7 +167,8 @@ static void init_from_proc() {
   std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<char*> args;
   for (size_t at = 0; at < all.size(); at += std::strlen(all.data() + at) + 1) args.push_back(all.data() + at);
-  apply(take_options(args));
+  auto found = take_options(args);
+  act_on(std::move(found), args);
 }
 
 Options resolve(Options o) {
@@ -158,6 +186,14 @@ Options resolve(Options o) {
   o.slots = number(o.slots, "--parl-slots");
   o.spares = number(o.spares, "--parl-spares");
   if (o.directory.empty()) o.directory = option("--parl-dir").value_or("");
+  const auto text = [](std::string& given, std::string_view name, const char* variable) {
+    if (given.empty()) given = option(name).value_or("");
+    const char* environment = std::getenv(variable);
+    if (given.empty() && environment) given = environment;
+  };
+  text(o.token_file, "--parl-token-file", "PARL_TOKEN_FILE");
+  text(o.certificates, "--parl-certificates", "PARL_CERTIFICATES");
+  o.insecure = o.insecure || option(kInsecure).has_value();
   PARL_CHECK(o.max_calls > 0, "Options::max_calls must leave room for one call");
   return o;
 }

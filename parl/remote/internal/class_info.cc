@@ -83,12 +83,6 @@ void check_factory() {
 
 std::string fingerprint(const ClassInfo& info) {
   std::string out = fmt::format("parl-remote {}; class {}", kProtocolVersion, info.name);
-  if (const FactoryEntry* entry = find_class(info.name)) {
-    std::vector<std::string> signatures;
-    for (const ConstructorInfo& c : entry->constructors) signatures.push_back(c.signature);
-    std::sort(signatures.begin(), signatures.end());  // the order of static initialisation is the linker's
-    out += fmt::format("; constructors {}", fmt::join(signatures, " "));
-  }
   for (const MethodInfo& m : info.methods) out += fmt::format("; {}{}", m.name, m.signature);
   return out;
 }

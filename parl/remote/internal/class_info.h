@@ -36,8 +36,9 @@ struct ClassInfo {
   void (*destroy)(void* object);  // runs the destructor; may throw what that throws (if it is noexcept(false))
 };
 
-// What both ends must agree on before the first call: protocol version, class, constructors on offer, methods with
-// their schemas. Compared as text, so that a refusal can show the difference.
+// What both ends must agree on before the first call: protocol version, class, methods with their schemas. Compared as
+// text, so that a refusal can show the difference. Constructors are matched one by one, by their signatures: a program
+// may offer more than another asks for.
 inline constexpr int kProtocolVersion = 1;
 std::string fingerprint(const ClassInfo& info);
 

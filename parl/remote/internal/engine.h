@@ -1,5 +1,5 @@
 // The seam between handles and engines. An engine builds objects somewhere and gives an ObjectChannel for each; handles
-// push Calls into it. Engines: inline_engine.h, thread_engine.h, process_engine.h; a network engine plugs in here.
+// push Calls into it. Engines: inline_engine.h, thread_engine.h, process_engine.h, tcp_engine.h.
 //
 // What every channel must do:
 //   - calls of one channel run in the order in which submit() took them, one at a time;
@@ -41,10 +41,11 @@ class ConstructorCall {
 
 struct CreateRequest {
   const ClassInfo* info = nullptr;
-  std::shared_ptr<ConstructorCall> constructor;
+  std::shared_ptr<ConstructorCall> constructor;  // null when is_taken
   Place place;
   Placement placement;  // complete but for the directory's existence
   TimePoint deadline = kForever;
+  bool is_taken = false;       // the object exists already and is taken, not built
   std::shared_ptr<void> slot;  // give it to the channel (ObjectChannel's constructor)
 };
 
@@ -109,6 +110,14 @@ class Engine {
   // Builds an object and returns when its constructor has. Throws RemoteError: `threw` (constructor), `timeout`
   // (request.deadline), `lost` (the process ended first; with status and last stderr lines), `refused`.
   virtual std::shared_ptr<ObjectChannel> create(CreateRequest request) = 0;
+  // Takes an object that another program made and offers (as_remote); request.constructor is null. Throws as create().
+  virtual std::shared_ptr<ObjectChannel> take(CreateRequest request) {
+    throw_remote(
+        RemoteErrorKind::kRefused,
+        fmt::format("get_remote<{}>: objects dial in to a manager of tcp://host:port only", request.info->name));
+  }
+  // The counts, from those of the manager's bound and of the objects that live.
+  virtual RemoteSlots slots(const RemoteSlots& book) { return book; }
   // Fails every pending call with `closed`, ends all objects, and returns when all are gone or `deadline` has passed;
   // then what still runs is killed (process) or leaked with an error that names it (thread). Once, before the
   // destructor.

@@ -32,27 +32,24 @@ void check_frame_size(const Writer& writer, const FrameLimits& limits) {
     throw WireError(fmt::format("{} bytes, at most {} can travel at once", writer.total_bytes(), limits.total));
 }
 
-FrameReader::FrameReader(FrameLimits limits, Arrive arrive, bool accept_descriptors)
-    : limits_(limits), arrive_(std::move(arrive)), accept_descriptors_(accept_descriptors) {
+FrameParser::FrameParser(FrameLimits limits, Arrive arrive) : limits_(limits), arrive_(std::move(arrive)) {
   expect(reinterpret_cast<std::byte*>(&prefix_), sizeof prefix_);
 }
 
-void FrameReader::expect(std::byte* target, size_t bytes) {
+void FrameParser::expect(std::byte* target, size_t bytes) {
   target_ = target;
   wanted_ = bytes;
   filled_ = 0;
 }
 
-// Moves buffered bytes to where they belong.
-void FrameReader::consume() {
-  const size_t count = std::min(end_ - begin_, wanted_ - filled_);
-  if (count && target_) std::memcpy(target_ + filled_, scratch_.get() + begin_, count);
-  begin_ += count;
+void FrameParser::consume(std::span<const std::byte>& bytes) {
+  const size_t count = std::min(bytes.size(), wanted_ - filled_);
+  if (count && target_) std::memcpy(target_ + filled_, bytes.data(), count);
+  bytes = bytes.subspan(count);
   filled_ += count;
-  if (begin_ == end_) begin_ = end_ = 0;
 }
 
-void FrameReader::begin_table() {
+void FrameParser::begin_table() {
   if (prefix_.magic != FramePrefix::kMagic)
     throw WireError("a peer speaks another protocol (the frame's mark is missing)");
   if (prefix_.attachments > limits_.attachments)
@@ -67,7 +64,7 @@ void FrameReader::begin_table() {
   stage_ = Stage::kTable;
 }
 
-void FrameReader::begin_head() {
+void FrameParser::begin_head() {
   uint64_t total = prefix_.head;
   for (const AttachmentPlace& place : frame_.places) {
     if (place.bytes > limits_.total - std::min(total, limits_.total))
@@ -86,7 +83,7 @@ void FrameReader::begin_head() {
 }
 
 // Prepares for the next body in the stream. False: all attachments are there.
-bool FrameReader::next_body() {
+bool FrameParser::next_body() {
   for (; body_ < frame_.places.size(); ++body_) {
     const AttachmentPlace& place = frame_.places[body_];
     ReceivedAttachment& attachment = frame_.attachments[body_];
@@ -109,9 +106,9 @@ bool FrameReader::next_body() {
   return false;
 }
 
-bool FrameReader::parse(Frame& out) {
+bool FrameParser::parse(std::span<const std::byte>& bytes, Frame& out) {
   for (;;) {
-    consume();
+    consume(bytes);
     if (filled_ < wanted_) return false;
     if (stage_ == Stage::kPrefix)
       begin_table();
@@ -128,6 +125,18 @@ bool FrameReader::parse(Frame& out) {
   }
 }
 
+FrameReader::FrameReader(FrameLimits limits, Arrive arrive, bool accept_descriptors)
+    : parser_(limits, std::move(arrive)), accept_descriptors_(accept_descriptors) {}
+
+// Moves buffered bytes to where they belong.
+bool FrameReader::parse(Frame& out) {
+  std::span<const std::byte> bytes(scratch_.get() + begin_, end_ - begin_);
+  const bool is_whole = parser_.parse(bytes, out);
+  begin_ = end_ - bytes.size();
+  if (begin_ == end_) begin_ = end_ = 0;
+  return is_whole;
+}
+
 FrameReader::Got FrameReader::next(int fd, Frame& out, bool wait) {
   if (!scratch_) scratch_.reset(new std::byte[kScratch]);
   const uint64_t turn_ends = received_ + kTurn;
@@ -136,9 +145,9 @@ FrameReader::Got FrameReader::next(int fd, Frame& out, bool wait) {
     // Here the scratch buffer is empty: what was in it has been moved.
     std::array<iovec, 2> pieces;
     size_t count = 0;
-    const size_t direct = target_ ? wanted_ - filled_ : 0;
-    const bool to_target = direct > kScratch / 8;
-    if (to_target) pieces[count++] = {target_ + filled_, direct};
+    const std::span<std::byte> direct = parser_.direct();
+    const bool to_target = direct.size() > kScratch / 8;
+    if (to_target) pieces[count++] = {direct.data(), direct.size()};
     pieces[count++] = {scratch_.get(), kScratch};
     alignas(cmsghdr) char control[CMSG_SPACE(kMaxDescriptors * sizeof(int))];
     msghdr message{};
@@ -154,8 +163,8 @@ FrameReader::Got FrameReader::next(int fd, Frame& out, bool wait) {
     if (got <= 0) return Got::kClosed;
     if (accept_descriptors_) store_descriptors(message);
     received_ += static_cast<uint64_t>(got);
-    const size_t to_direct = to_target ? std::min(direct, static_cast<size_t>(got)) : 0;
-    filled_ += to_direct;
+    const size_t to_direct = to_target ? std::min(direct.size(), static_cast<size_t>(got)) : 0;
+    parser_.filled(to_direct);
     begin_ = 0;
     end_ = static_cast<size_t>(got) - to_direct;
   }

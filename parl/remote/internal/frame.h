@@ -9,8 +9,8 @@
 // Array will own. Sizes are checked against FrameLimits before memory is taken. A body for which there is no memory is
 // skipped, and the frame says so: the connection lives on. Everything here works on any stream socket; descriptors are
 // passed on unix sockets only.
-// Thread rule: a FrameReader belongs to one thread, a FrameSender to whoever holds its connection's lock.
-// Throws WireError for garbage: the connection is beyond repair then.
+// Thread rule: a FrameParser or FrameReader belongs to one thread, a FrameSender to whoever holds its connection's
+// lock. Throws WireError for garbage: the connection is beyond repair then.
 #pragma once
 
 #include <sys/uio.h>
@@ -78,16 +78,53 @@ struct Frame {
   Reader reader() { return Reader(head, attachments); }
 };
 
+// Puts frames together from the bytes of a stream, in whatever pieces they come.
+class FrameParser {
+ public:
+  // Takes over a block that lies in shared memory; empty: there is none. Null function: none are accepted.
+  using Arrive = std::function<ArrayBlock(const AttachmentPlace&)>;
+
+  explicit FrameParser(FrameLimits limits = {}, Arrive arrive = nullptr);
+  FrameParser(const FrameParser&) = delete;
+  FrameParser& operator=(const FrameParser&) = delete;
+  void set_limits(FrameLimits limits) { limits_ = limits; }
+
+  // Takes from the front of `bytes` what belongs to the next frame. True: that frame is whole.
+  bool parse(std::span<const std::byte>& bytes, Frame& out);
+  // Where the next bytes of the stream may be put without parse(); then filled() says how many were. May be empty.
+  std::span<std::byte> direct() {
+    return target_ ? std::span(target_ + filled_, wanted_ - filled_) : std::span<std::byte>();
+  }
+  void filled(size_t bytes) { filled_ += bytes; }
+  bool mid_frame() const { return stage_ != Stage::kPrefix || filled_ > 0; }
+
+ private:
+  enum class Stage { kPrefix, kTable, kHead, kBody };
+  void consume(std::span<const std::byte>& bytes);
+  void expect(std::byte* target, size_t bytes);
+  void begin_table();
+  void begin_head();
+  bool next_body();
+
+  FrameLimits limits_;
+  const Arrive arrive_;
+  std::byte* target_ = nullptr;  // null: the bytes are dropped
+  size_t wanted_ = 0, filled_ = 0;
+  Stage stage_ = Stage::kPrefix;
+  FramePrefix prefix_;
+  size_t body_ = 0;
+  Frame frame_;
+};
+
 class FrameReader {
  public:
   enum class Got { kFrame, kNothing, kClosed };
-  // Takes over a block that lies in shared memory; empty: there is none. Null function: none are accepted.
-  using Arrive = std::function<ArrayBlock(const AttachmentPlace&)>;
+  using Arrive = FrameParser::Arrive;
 
   explicit FrameReader(FrameLimits limits = {}, Arrive arrive = nullptr, bool accept_descriptors = false);
   FrameReader(const FrameReader&) = delete;
   FrameReader& operator=(const FrameReader&) = delete;
-  void set_limits(FrameLimits limits) { limits_ = limits; }
+  void set_limits(FrameLimits limits) { parser_.set_limits(limits); }
 
   // The next frame. Reads from `fd` when none is buffered whole. Without `wait`, or on a non-blocking descriptor,
   // kNothing says that there is none yet, or that it is so large that others should have their turn first.
@@ -97,31 +134,17 @@ class FrameReader {
   // Descriptors that came along, oldest first.
   UniqueFd take_descriptor();
   // In the middle of a frame: a peer that closes now was cut off.
-  bool mid_frame() const { return stage_ != Stage::kPrefix || filled_ > 0; }
+  bool mid_frame() const { return parser_.mid_frame(); }
   uint64_t bytes_received() const { return received_; }
 
  private:
-  enum class Stage { kPrefix, kTable, kHead, kBody };
   bool parse(Frame& out);
-  void consume();
-  void expect(std::byte* target, size_t bytes);
-  void begin_table();
-  void begin_head();
-  bool next_body();
   void store_descriptors(const ::msghdr& message);
 
-  FrameLimits limits_;
-  const Arrive arrive_;
+  FrameParser parser_;
   const bool accept_descriptors_;
-
   std::unique_ptr<std::byte[]> scratch_;
   size_t begin_ = 0, end_ = 0;
-  std::byte* target_ = nullptr;  // null: the bytes are dropped
-  size_t wanted_ = 0, filled_ = 0;
-  Stage stage_ = Stage::kPrefix;
-  FramePrefix prefix_;
-  size_t body_ = 0;
-  Frame frame_;
   std::deque<UniqueFd> descriptors_;
   uint64_t received_ = 0;
 };

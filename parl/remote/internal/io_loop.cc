@@ -103,6 +103,7 @@ uint64_t IoLoop::at(Time when, std::function<void()> task) {
 }
 
 void IoLoop::cancel(uint64_t timer) {
+  if (timer == 0) return;
   std::function<void()> task;  // destroyed outside the lock
   std::lock_guard lock(mutex_);
   const auto it = std::find_if(timers_.begin(), timers_.end(), [&](const auto& t) { return t.second.id == timer; });

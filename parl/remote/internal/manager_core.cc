@@ -14,6 +14,7 @@
 #include "parl/remote/internal/context.h"
 #include "parl/remote/internal/inline_engine.h"
 #include "parl/remote/internal/process_engine.h"
+#include "parl/remote/internal/tcp_engine.h"
 #include "parl/remote/internal/thread_engine.h"
 
 namespace parl::internal {
@@ -26,7 +27,8 @@ std::unique_ptr<Engine> make_engine(const std::shared_ptr<ManagerShared>& shared
   if (name == "inline") return make_inline_engine(shared);
   if (name == "thread") return make_thread_engine(shared);
   if (name == "process") return make_process_engine(shared);
-  raise("there is no engine '{}'{}; engines: inline, thread, process", name,
+  if (is_tcp_engine(name)) return make_tcp_engine(shared);
+  raise("there is no engine '{}'{}; engines: inline, thread, process, tcp://host:port", name,
         did_you_mean(name, {"inline", "thread", "process"}));
 }
 
@@ -190,8 +192,7 @@ void ManagerCore::choose_directory() {
   owns_directory_ = true;
 }
 
-std::shared_ptr<RemoteObject> ManagerCore::create(const ClassInfo& info, std::shared_ptr<ConstructorCall> constructor,
-                                                  Place place, int index) {
+CreateRequest ManagerCore::make_request(const ClassInfo& info, Place place, int index) {
   if (in_child()) throw RemoteError(child_failure());
   if (on_remote_object()) {
     throw_remote(RemoteErrorKind::kRefused,
@@ -201,7 +202,6 @@ std::shared_ptr<RemoteObject> ManagerCore::create(const ClassInfo& info, std::sh
   }
   CreateRequest request;
   request.info = &info;
-  request.constructor = std::move(constructor);
   request.placement.index = index;
   request.placement.name = place.name.empty() ? fmt::format("{}#{}", info.name, index) : place.name;
   request.placement.engine = options().engine;
@@ -213,13 +213,27 @@ std::shared_ptr<RemoteObject> ManagerCore::create(const ClassInfo& info, std::sh
   request.placement.directory = options().directory + "/" + folder;
   request.deadline = deadline_in(place.timeout.value_or(options().create_timeout));
   request.place = std::move(place);
+  return request;
+}
+
+std::shared_ptr<RemoteObject> ManagerCore::create(const ClassInfo& info, std::shared_ptr<ConstructorCall> constructor,
+                                                  Place place, int index) {
+  CreateRequest request = make_request(info, std::move(place), index);
+  request.constructor = std::move(constructor);
+  return std::make_shared<RemoteObject>(shared_from_this(), std::move(request));
+}
+
+std::shared_ptr<RemoteObject> ManagerCore::take(const ClassInfo& info, Place place, int index) {
+  CreateRequest request = make_request(info, std::move(place), index);
+  request.is_taken = true;
   return std::make_shared<RemoteObject>(shared_from_this(), std::move(request));
 }
 
 std::shared_ptr<ObjectChannel> ManagerCore::build(CreateRequest request) {
   if (is_shut_) throw_remote(RemoteErrorKind::kClosed, "the manager has ended; no object can be created");
   if (!request.slot) request.slot = slots_->acquire(request.deadline);
-  std::shared_ptr<ObjectChannel> channel = engine_->create(std::move(request));
+  std::shared_ptr<ObjectChannel> channel =
+      request.is_taken ? engine_->take(std::move(request)) : engine_->create(std::move(request));
   ++shared_->stats.objects_created;
   return channel;
 }

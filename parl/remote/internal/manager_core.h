@@ -64,6 +64,8 @@ class ManagerCore : public std::enable_shared_from_this<ManagerCore> {
   int reserve(int n) { return next_index_.fetch_add(n); }
   std::shared_ptr<RemoteObject> create(const ClassInfo& info, std::shared_ptr<ConstructorCall> constructor, Place place,
                                        int index);
+  // An object that dialled in.
+  std::shared_ptr<RemoteObject> take(const ClassInfo& info, Place place, int index);
   // Runs `build(0..n-1)`, several at once where the engine gains from it. Throws the first failure after all have
   // ended.
   void overlap(int n, const std::function<void(int)>& build);
@@ -71,13 +73,14 @@ class ManagerCore : public std::enable_shared_from_this<ManagerCore> {
   void shutdown(std::chrono::nanoseconds timeout);
   bool forked() const { return in_child(); }
 
-  RemoteSlots slots() { return slots_->read(); }
+  RemoteSlots slots() { return engine_->slots(slots_->read()); }
   RemoteStats stats() const { return shared_->stats.read(); }
   const Options& options() const { return shared_->options; }
   StatCounters& counters() { return shared_->stats; }
 
  private:
   bool in_child() const;
+  CreateRequest make_request(const ClassInfo& info, Place place, int index);
   void choose_directory();
 
   std::shared_ptr<ManagerShared> shared_ = std::make_shared<ManagerShared>();

@@ -8,7 +8,8 @@
 #include "parl/core/check.h"
 #include "parl/core/log.h"
 #include "parl/remote/internal/context.h"
-#include "parl/remote/internal/process_channel.h"
+#include "parl/remote/internal/process_link.h"
+#include "parl/remote/internal/wire_channel.h"
 
 namespace parl::internal {
 namespace {
@@ -53,7 +54,7 @@ class ProcessEngine final : public Engine {
   int started_spares_ = 0;
   std::deque<Link> spares_;
   std::set<Link> links_;  // every process that has not been collected
-  std::vector<std::weak_ptr<ProcessChannel>> channels_;
+  std::vector<std::weak_ptr<WireChannel>> channels_;
 };
 
 std::string log_file(const Placement& placement) {
@@ -123,16 +124,16 @@ void ProcessEngine::await_hello(const CreateRequest& request, ProcessLink& link)
   link.terminate();
   std::string message;
   if (hello == ProcessLink::Hello::kEnded) {
-    message = fmt::format("the process of {} (pid {}) {} before its first sign of life", request.placement.name,
-                          link.pid(), link.end_text());
+    message =
+        fmt::format("the process of {}, before its first sign of life, {}", request.placement.name, link.end_text());
   } else {
     message = fmt::format(
         "the process of {} (pid {}) gave no sign of life in {} ms and is ended; is parl::init(argc, argv) the first "
         "statement of main?",
         request.placement.name, link.pid(), shared_->options.hello_timeout.count());
+    const std::string lines = link.last_lines();
+    if (!lines.empty()) message += "; its last lines:\n" + lines;
   }
-  const std::string lines = link.last_lines();
-  if (!lines.empty()) message += "; its last lines:\n" + lines;
   RemoteFailure failure =
       make_failure(hello == ProcessLink::Hello::kEnded ? RemoteErrorKind::kLost : RemoteErrorKind::kTimeout, message);
   failure.class_name = request.info->name;
@@ -145,7 +146,7 @@ std::shared_ptr<ObjectChannel> ProcessEngine::create(CreateRequest request) {
   Link link = request.place.gpus.empty() ? take_spare() : nullptr;  // a spare's devices are settled already
   if (!link) link = start(request.placement.name, log_file(request.placement), request.place);
   await_hello(request, *link);
-  auto channel = std::make_shared<ProcessChannel>(request, shared_, link);
+  auto channel = std::make_shared<WireChannel>(request, shared_, link);
   {
     std::lock_guard lock(mutex_);
     check_open();
@@ -165,7 +166,7 @@ std::shared_ptr<ObjectChannel> ProcessEngine::create(CreateRequest request) {
 void ProcessEngine::shutdown(TimePoint deadline) {
   if (in_forked_child(forks_)) return;
   std::vector<Link> links;
-  std::vector<std::shared_ptr<ProcessChannel>> channels;
+  std::vector<std::shared_ptr<WireChannel>> channels;
   {
     std::lock_guard lock(mutex_);
     closed_ = true;

@@ -216,6 +216,7 @@ void ProcessLink::terminate() {
 }
 
 void ProcessLink::expect_end() {
+  drop_listener();
   std::lock_guard lock(mutex_);
   if (!ended_ && !terminating_) kill_at(std::chrono::steady_clock::now() + kTermToKill);
 }
@@ -236,8 +237,13 @@ bool ProcessLink::wait_ended(Time deadline) {
 }
 
 std::string ProcessLink::end_text() const {
-  std::lock_guard lock(mutex_);
-  return end_text_;
+  std::string text;
+  {
+    std::lock_guard lock(mutex_);
+    text = fmt::format("(pid {}) {}", child_.pid, end_text_);
+  }
+  const std::string lines = log_.last_lines();
+  return lines.empty() ? text : text + "; its last lines:\n" + lines;
 }
 
 }  // namespace parl::internal

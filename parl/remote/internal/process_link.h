@@ -15,27 +15,18 @@
 #include <mutex>
 #include <string>
 
-#include "parl/remote/internal/frame.h"
+#include "parl/remote/internal/class_info.h"
 #include "parl/remote/internal/io_loop.h"
 #include "parl/remote/internal/log_pump.h"
-#include "parl/remote/internal/process_protocol.h"
+#include "parl/remote/internal/object_link.h"
 #include "parl/remote/internal/slab_port.h"
 #include "parl/remote/internal/spawn.h"
 
 namespace parl::internal {
 
-class ProcessLink : public std::enable_shared_from_this<ProcessLink> {
+class ProcessLink final : public ObjectLink, public std::enable_shared_from_this<ProcessLink> {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  using Keep = std::function<std::shared_ptr<const void>()>;
-
-  class Listener {
-   public:
-    virtual ~Listener() = default;
-    virtual void on_frame(Frame frame) = 0;
-    virtual void on_end() = 0;
-  };
-
   struct Settings {
     SpawnOptions spawn;
     std::string name;      // for the log's prefix
@@ -46,38 +37,38 @@ class ProcessLink : public std::enable_shared_from_this<ProcessLink> {
 
   // Throws parl::Error when the process cannot be started.
   static std::shared_ptr<ProcessLink> start(IoLoop& loop, Settings settings);
-  ~ProcessLink();
+  ~ProcessLink() override;
 
   enum class Hello { kArrived, kEnded, kTimeout };
   Hello wait_hello(Time deadline);
 
-  // From now on frames go to `listener`, who is kept until the end, or drop_listener().
+  // From now on frames go to `listener`, who is kept until the end, or expect_end().
   void attach(std::shared_ptr<Listener> listener, const std::string& name, std::string log_file);
-  void drop_listener();
 
-  // Sends what `writer` holds. `may_take`: arrays that lie in shared memory are moved out of it. When the socket does
-  // not take everything at once, `keep` gives the owner of what the writer holds (it may move it; addresses must stay).
-  // Returns where the attachments went.
+  using ObjectLink::send;
   std::vector<AttachmentPlace> send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take,
-                                    const Keep& keep = nullptr);
-  void send(FrameKind kind, uint64_t id = 0) { send(kind, id, Writer(), false); }
+                                    const Keep& keep) override;
 
   // SIGTERM now, SIGKILL after five seconds.
   void terminate();
   void kill();
-  // It said that it ends: SIGKILL if it has not after five seconds.
-  void expect_end();
+  void give_up() override { terminate(); }
+  void cut() override { kill(); }
+  // SIGKILL if it has not ended after five seconds.
+  void expect_end() override;
   bool ended() const;
-  bool wait_ended(Time deadline);
+  bool wait_ended(Time deadline) override;
 
-  int64_t pid() const { return child_.pid; }
-  // After the end: "was killed by signal 9 (Killed)", with what was wrong on the wire, if anything.
-  std::string end_text() const;
+  int64_t pid() const override { return child_.pid; }
+  const std::string& host() const override { return this_host(); }
+  // After the end: "(pid 12) was killed by signal 9 (Killed)", with what was wrong on the wire, if anything.
+  std::string end_text() const override;
   std::string last_lines() const { return log_.last_lines(); }
   SlabPort& slabs() { return slabs_; }
 
  private:
   ProcessLink(IoLoop& loop, Settings settings);
+  void drop_listener();
   void watch();
   void on_socket(uint32_t events);
   void on_output();

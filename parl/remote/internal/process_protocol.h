@@ -7,6 +7,7 @@
 //                       kFailure id {RemoteFailure}      of call id; 0: of the constructor
 //                       kGone                            the object is destroyed; the process ends
 //   manager -> worker   kCreate  {CreateHead, arguments}
+//                       kTake    {CreateHead}            instead of it, for an object that exists already (as_remote)
 //                       kCall    id {method u32, arguments}
 //                       kGiveUp  id                      nobody waits for call id any more
 //                       kGoodbye                         destroy the object after the calls before
@@ -35,6 +36,7 @@ enum class FrameKind : uint8_t {
   kGoodbye,
   kStop,
   kGone,
+  kTake,
 };
 
 struct Hello {

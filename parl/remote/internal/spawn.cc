@@ -93,7 +93,7 @@ std::string program_name() {
 
 }  // namespace
 
-std::string resource_message(const std::string& what, int error) {
+std::string resource_message(const std::string& what, int error, int per_worker) {
   if (error != EMFILE && error != ENFILE) {
     if (error == EAGAIN || error == ENOMEM)
       return fmt::format("{}: {} (the limit of processes or memory is reached; see `ulimit -u` and free memory)", what,
@@ -106,7 +106,7 @@ std::string resource_message(const std::string& what, int error) {
       "{}: the limit of {} open descriptors is reached (hard limit {}); each worker needs {}. Raise it with `ulimit "
       "-n`, "
       "or use fewer workers",
-      what, limit.rlim_cur, limit.rlim_max, kDescriptorsPerWorker);
+      what, limit.rlim_cur, limit.rlim_max, per_worker);
 }
 
 size_t raise_descriptor_limit() {

@@ -57,6 +57,6 @@ size_t raise_descriptor_limit();
 
 // "…: the limit of 1024 open descriptors is reached (hard limit 4096); a worker needs 3, …" for EMFILE and ENFILE;
 // otherwise what strerror says.
-std::string resource_message(const std::string& what, int error);
+std::string resource_message(const std::string& what, int error, int per_worker = kDescriptorsPerWorker);
 
 }  // namespace parl::internal

@@ -1,4 +1,4 @@
-#include "parl/remote/internal/process_channel.h"
+#include "parl/remote/internal/wire_channel.h"
 
 #include "parl/core/check.h"
 #include "parl/wire/wire.h"
@@ -21,32 +21,42 @@ bool is(const Frame& frame, FrameKind kind) { return frame.kind == static_cast<u
 
 }  // namespace
 
-ProcessChannel::ProcessChannel(const CreateRequest& request, std::shared_ptr<ManagerShared> shared,
-                               std::shared_ptr<ProcessLink> link)
+WireChannel::WireChannel(const CreateRequest& request, std::shared_ptr<ManagerShared> shared,
+                         std::shared_ptr<ObjectLink> link)
     : ObjectChannel(request, shared, link->pid()),
       link_(std::move(link)),
       max_calls_(shared->options.max_calls),
       max_bytes_(shared->options.max_bytes) {}
 
-void ProcessChannel::build(const CreateRequest& request) {
-  CreateHead head{info().name, fingerprint(info()), request.constructor->constructor().signature, placement(),
-                  shared()->options.slab_bytes};
+void WireChannel::build(const CreateRequest& request) {
+  const CreateHead head{info().name, fingerprint(info()),
+                        request.constructor ? request.constructor->constructor().signature : "", placement(),
+                        shared()->options.slab_bytes};
   try {
-    wire::save(writer_, head);
-    request.constructor->encode(writer_);
+    try {
+      wire::save(writer_, head);
+      if (request.constructor) request.constructor->encode(writer_);
+      check_frame_size(writer_);
+    } catch (...) {
+      rethrow_as_coding("the constructor's arguments");
+    }
   } catch (...) {
-    link_->terminate();
-    rethrow_as_coding("the constructor's arguments");
+    link_->give_up();
+    RemoteFailure failure = describe_current_exception();
+    failure.class_name = info().name;
+    failure.object = label();
+    throw RemoteError(std::move(failure));
   }
-  link_->send(FrameKind::kCreate, 0, writer_, false);
+  link_->send(request.constructor ? FrameKind::kCreate : FrameKind::kTake, 0, writer_, false, nullptr);
   writer_.clear();
   std::unique_lock lock(mutex_);
   if (!changed_.wait_until(lock, request.deadline, [&] { return state_ != State::kBuilding; })) {
     state_ = State::kGone;
     lock.unlock();
-    link_->terminate();
+    link_->give_up();
     throw_remote(RemoteErrorKind::kTimeout,
-                 fmt::format("the constructor of {} did not return in time; its process {} is ended", label(), pid()));
+                 fmt::format("the constructor of {} did not return in time; it is ended (process {} on {})", label(),
+                             pid(), host()));
   }
   if (state_ == State::kAlive) return;
   if (build_failure_) {
@@ -60,13 +70,13 @@ void ProcessChannel::build(const CreateRequest& request) {
   throw_remote(RemoteErrorKind::kLost, why_lost_);
 }
 
-RemoteFailure ProcessChannel::refusal() const {
+RemoteFailure WireChannel::refusal() const {
   return state_ == State::kLost ? make_failure(RemoteErrorKind::kLost, why_lost_)
                                 : make_failure(RemoteErrorKind::kClosed, "the object was closed");
 }
 
 // Waits for room in the mailbox. False: none by `deadline`. A closed channel lets everybody through, to fail there.
-bool ProcessChannel::admit(const Call& call, TimePoint deadline, std::unique_lock<std::mutex>& lock) {
+bool WireChannel::admit(const Call& call, TimePoint deadline, std::unique_lock<std::mutex>& lock) {
   const auto has_room = [&] {
     if (state_ != State::kAlive) return true;
     return admitted_ < max_calls_ && (admitted_ == 0 || admitted_bytes_ + call.argument_bytes() <= max_bytes_);
@@ -84,7 +94,7 @@ bool ProcessChannel::admit(const Call& call, TimePoint deadline, std::unique_loc
   return true;
 }
 
-bool ProcessChannel::submit(CallRef call, TimePoint deadline) {
+bool WireChannel::submit(CallRef call, TimePoint deadline) {
   {
     std::unique_lock lock(mutex_);
     if (!admit(*call, deadline, lock)) return false;
@@ -95,7 +105,7 @@ bool ProcessChannel::submit(CallRef call, TimePoint deadline) {
 }
 
 // Under order_mutex_. False: with the reason.
-bool ProcessChannel::encode(Call& call, RemoteFailure& failure) {
+bool WireChannel::encode(Call& call, RemoteFailure& failure) {
   const uint64_t skipped = versions_.skipped();
   {
     std::lock_guard lock(mutex_);
@@ -118,7 +128,7 @@ bool ProcessChannel::encode(Call& call, RemoteFailure& failure) {
 }
 
 // Gives an encoded call its number and its place in the order. False: it is not to be sent.
-bool ProcessChannel::enlist(const CallRef& call, RemoteFailure& failure) {
+bool WireChannel::enlist(const CallRef& call, RemoteFailure& failure) {
   std::lock_guard lock(mutex_);
   if (state_ != State::kAlive) {
     failure = refusal();
@@ -130,7 +140,7 @@ bool ProcessChannel::enlist(const CallRef& call, RemoteFailure& failure) {
   return true;
 }
 
-void ProcessChannel::encode_and_send(CallRef call) {
+void WireChannel::encode_and_send(CallRef call) {
   std::lock_guard order(order_mutex_);
   RemoteFailure failure = make_failure(RemoteErrorKind::kCancelled, "the call was given up before it was sent");
   if (!encode(*call, failure) || !enlist(call, failure)) {
@@ -155,7 +165,7 @@ void ProcessChannel::encode_and_send(CallRef call) {
       return parcel;
     }));
   } catch (...) {
-    link_->kill();  // no memory in the middle of a frame; every pending call fails with `lost`
+    link_->cut();  // no memory in the middle of a frame; every pending call fails with `lost`
   }
   if (!is_kept) call->drop_arguments();
   if (is_kept || writer_.head().size() > kKeptWriter) {
@@ -166,7 +176,7 @@ void ProcessChannel::encode_and_send(CallRef call) {
   if (call->given_up()) link_->send(FrameKind::kGiveUp, call->id);
 }
 
-void ProcessChannel::given_up(Call& call) noexcept {
+void WireChannel::given_up(Call& call) noexcept {
   try {
     uint64_t id;
     {
@@ -179,7 +189,7 @@ void ProcessChannel::given_up(Call& call) noexcept {
   }
 }
 
-void ProcessChannel::goodbye() noexcept {
+void WireChannel::goodbye() noexcept {
   try {
     std::lock_guard order(order_mutex_);
     {
@@ -190,11 +200,11 @@ void ProcessChannel::goodbye() noexcept {
     }
     link_->send(FrameKind::kGoodbye);
   } catch (...) {
-    link_->kill();
+    link_->cut();
   }
 }
 
-void ProcessChannel::stop() noexcept {
+void WireChannel::stop() noexcept {
   try {
     bool was_gone;
     {
@@ -210,18 +220,18 @@ void ProcessChannel::stop() noexcept {
     link_->send(FrameKind::kStop);
     fail_all(RemoteErrorKind::kClosed, "the manager was closed");
   } catch (...) {
-    link_->kill();
+    link_->cut();
   }
 }
 
-bool ProcessChannel::wait_gone(TimePoint deadline) { return link_->wait_ended(deadline); }
+bool WireChannel::wait_gone(TimePoint deadline) { return link_->wait_ended(deadline); }
 
-bool ProcessChannel::lost() const {
+bool WireChannel::lost() const {
   std::lock_guard lock(mutex_);
   return state_ == State::kLost;
 }
 
-void ProcessChannel::fail_all(RemoteErrorKind kind, const std::string& message) {
+void WireChannel::fail_all(RemoteErrorKind kind, const std::string& message) {
   std::deque<CallRef> calls;
   {
     std::lock_guard lock(mutex_);
@@ -236,14 +246,14 @@ void ProcessChannel::fail_all(RemoteErrorKind kind, const std::string& message) 
   }
 }
 
-void ProcessChannel::count_arrays(const std::vector<AttachmentPlace>& places) {
+void WireChannel::count_arrays(const std::vector<AttachmentPlace>& places) {
   for (const AttachmentPlace& place : places)
     if (place.where & AttachmentPlace::kIsArray)
       ++(place.where & AttachmentPlace::kCopied ? stats().arrays_copied : stats().arrays_in_place);
 }
 
 // Empty: the manager has stopped, and nobody waits.
-CallRef ProcessChannel::take_front(uint64_t id) {
+CallRef WireChannel::take_front(uint64_t id) {
   std::lock_guard lock(mutex_);
   if (pending_.empty() && state_ != State::kAlive) return {};
   PARL_CHECK(!pending_.empty() && pending_.front()->id == id, "the worker answers call {}, which is not the next one",
@@ -256,7 +266,7 @@ CallRef ProcessChannel::take_front(uint64_t id) {
   return call;
 }
 
-void ProcessChannel::on_result(Frame frame) {
+void WireChannel::on_result(Frame frame) {
   CallRef call = take_front(frame.id);
   if (!call) return;
   count_arrays(frame.places);
@@ -267,7 +277,7 @@ void ProcessChannel::on_result(Frame frame) {
   call->complete({std::move(frame.head), std::move(frame.attachments)});
 }
 
-void ProcessChannel::on_failure(Frame frame) {
+void WireChannel::on_failure(Frame frame) {
   Reader reader = frame.reader();
   auto failure = wire::load<RemoteFailure>(reader);
   if (frame.id != 0) {
@@ -287,10 +297,9 @@ void ProcessChannel::on_failure(Frame frame) {
   }
   end_slot();
   link_->expect_end();
-  link_->drop_listener();
 }
 
-void ProcessChannel::on_frame(Frame frame) {
+void WireChannel::on_frame(Frame frame) {
   if (is(frame, FrameKind::kResult)) return on_result(std::move(frame));
   if (is(frame, FrameKind::kFailure)) return on_failure(std::move(frame));
   if (is(frame, FrameKind::kCreated)) {
@@ -308,13 +317,10 @@ void ProcessChannel::on_frame(Frame frame) {
   fail_all(RemoteErrorKind::kClosed, "the object was closed");
   end_slot();
   link_->expect_end();
-  link_->drop_listener();
 }
 
-void ProcessChannel::on_end() {
-  std::string why = fmt::format("the process of {} (pid {}) {}", label(), pid(), link_->end_text());
-  const std::string lines = link_->last_lines();
-  if (!lines.empty()) why += "; its last lines:\n" + lines;
+void WireChannel::on_end() {
+  const std::string why = fmt::format("the process of {} {}", label(), link_->end_text());
   bool was_stopped;
   {
     std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// An object in a worker process, as its handles see it.
+// An object in another process, here or on another machine, as its handles see it.
 //
 // Calls are encoded and sent by the calling thread, in order; results come in the same order and are completed
 // undecoded on the I/O thread. The bound of the mailbox counts calls that were sent and not answered. The link keeps
@@ -12,17 +12,16 @@
 #include <mutex>
 
 #include "parl/remote/internal/engine.h"
-#include "parl/remote/internal/process_link.h"
+#include "parl/remote/internal/object_link.h"
 
 namespace parl::internal {
 
-class ProcessChannel final : public ObjectChannel, public ProcessLink::Listener {
+class WireChannel final : public ObjectChannel, public ObjectLink::Listener {
  public:
-  ProcessChannel(const CreateRequest& request, std::shared_ptr<ManagerShared> shared,
-                 std::shared_ptr<ProcessLink> link);
+  WireChannel(const CreateRequest& request, std::shared_ptr<ManagerShared> shared, std::shared_ptr<ObjectLink> link);
 
-  // Sends the constructor call and waits for its outcome. Throws RemoteError `threw`, `refused`, `serialize`, `lost`;
-  // `timeout` at the deadline: the worker is ended then.
+  // Sends the constructor call (none: the object is there and is taken) and waits for its outcome. Throws RemoteError
+  // `threw`, `refused`, `serialize`, `lost`; `timeout` at the deadline: the object is given up then.
   void build(const CreateRequest& request);
 
   bool submit(CallRef call, TimePoint deadline) override;
@@ -30,6 +29,7 @@ class ProcessChannel final : public ObjectChannel, public ProcessLink::Listener 
   void goodbye() noexcept override;
   bool wait_gone(TimePoint deadline) override;
   bool lost() const override;
+  const std::string& host() const override { return link_->host(); }
 
   // The manager ends: pending calls fail with `closed`, the worker skips what has not begun and goes.
   void stop() noexcept;
@@ -50,7 +50,7 @@ class ProcessChannel final : public ObjectChannel, public ProcessLink::Listener 
   void fail_all(RemoteErrorKind kind, const std::string& message);
   RemoteFailure refusal() const;
 
-  const std::shared_ptr<ProcessLink> link_;
+  const std::shared_ptr<ObjectLink> link_;
   const size_t max_calls_, max_bytes_;
 
   std::mutex order_mutex_;  // encoding and sending, in the order of acceptance; before mutex_

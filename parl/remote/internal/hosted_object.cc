@@ -1,0 +1,113 @@
+#include "parl/remote/internal/hosted_object.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "parl/core/check.h"
+#include "parl/core/log.h"
+
+namespace parl::internal {
+namespace {
+
+constexpr uint64_t kMostQueued = uint64_t{64} << 20;  // bytes of results that wait for the network
+
+}  // namespace
+
+void HostedObject::deliver(Frame frame) {
+  std::lock_guard lock(mutex_);
+  switch (static_cast<FrameKind>(frame.kind)) {
+    case FrameKind::kGiveUp:
+      given_up_.push_back(frame.id);
+      given_up_count_ = given_up_.size();
+      return;
+    case FrameKind::kStop:
+      is_stopped_ = true;
+      break;
+    case FrameKind::kCreate:
+    case FrameKind::kTake:
+    case FrameKind::kCall:
+    case FrameKind::kGoodbye:
+      break;
+    default:
+      throw WireError(fmt::format("the learner sent a frame of unknown kind {}", frame.kind));
+  }
+  queue_.push_back(std::move(frame));
+  arrived_.notify_one();
+}
+
+void HostedObject::cut_off() {
+  std::lock_guard lock(mutex_);
+  is_cut_off_ = true;
+  arrived_.notify_one();
+}
+
+bool HostedObject::is_given_up(uint64_t id) {
+  if (is_stopped_ || is_cut_off_) return true;
+  if (given_up_count_ == 0) return false;
+  std::lock_guard lock(mutex_);
+  return std::find(given_up_.begin(), given_up_.end(), id) != given_up_.end();
+}
+
+void HostedObject::prepare(const CreateHead& head) {
+  if (!pool_) pool_ = std::make_unique<ArrayPool>(head.slab_bytes);
+}
+
+void HostedObject::send(FrameKind kind, uint64_t id, Writer&& writer, bool may_take) {
+  (void)may_take;
+  const bool is_last = kind == FrameKind::kGone || (kind == FrameKind::kFailure && id == 0);
+  if (is_last && on_leaving_) std::exchange(on_leaving_, nullptr)();
+  connection_->send(number_, static_cast<uint8_t>(kind), id, writer,
+                    [&] { return std::make_shared<Writer>(std::move(writer)); });
+  connection_->wait_sent(kMostQueued);
+}
+
+// False: the connection has ended.
+bool HostedObject::next(Frame& out) {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [&] { return is_cut_off_ || !queue_.empty(); });
+  if (is_cut_off_) return false;
+  out = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
+HostedObject::End HostedObject::serve_all() {
+  Frame frame;
+  while (next(frame)) {
+    const auto kind = static_cast<FrameKind>(frame.kind);
+    const uint64_t id = frame.id;
+    if (kind == FrameKind::kCreate && !runner_.has_object()) {
+      runner_.create(std::move(frame));
+      if (!runner_.has_object()) return End::kCutOff;  // it has said so
+    } else if (kind == FrameKind::kTake && runner_.has_object()) {
+      if (!runner_.take(std::move(frame))) return End::kCutOff;
+    } else if (kind == FrameKind::kCall && runner_.has_object()) {
+      runner_.call(std::move(frame));
+    } else {
+      return End::kGoodbye;
+    }
+    if (given_up_count_ == 0) continue;
+    std::lock_guard lock(mutex_);
+    std::erase_if(given_up_, [&](uint64_t given_up) { return given_up <= id; });
+    given_up_count_ = given_up_.size();
+  }
+  return End::kCutOff;
+}
+
+HostedObject::End HostedObject::serve() {
+  const End end = serve_all();
+  if (!runner_.has_object()) return end;
+  runner_.destroy();
+  std::fflush(nullptr);
+  send(FrameKind::kGone, 0, Writer(), false);  // does nothing when it is cut off
+  return end;
+}
+
+HostedObject::End HostedObject::serve(const ClassInfo& info, void* object) {
+  runner_.adopt(info, object);
+  const End end = serve_all();
+  if (end == End::kGoodbye) send(FrameKind::kGone, 0, Writer(), false);
+  return end;
+}
+
+}  // namespace parl::internal

@@ -1,0 +1,413 @@
+#include "parl/remote/internal/tcp_engine.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "parl/core/check.h"
+#include "parl/core/log.h"
+#include "parl/remote/internal/context.h"
+#include "parl/remote/internal/io_loop.h"
+#include "parl/remote/internal/spawn.h"
+#include "parl/remote/internal/tcp_peer.h"
+#include "parl/remote/internal/wire_channel.h"
+
+namespace parl::internal {
+namespace {
+
+constexpr auto kKernelPatience = std::chrono::seconds(120);
+constexpr size_t kMostStrangers = 256;  // connections that have not said who they are
+constexpr auto kComplainEvery = std::chrono::seconds(5);
+
+class TcpEngine final : public Engine, public TcpPeer::Owner {
+ public:
+  explicit TcpEngine(std::shared_ptr<ManagerShared> shared);
+  ~TcpEngine() override;
+
+  std::shared_ptr<ObjectChannel> create(CreateRequest request) override;
+  std::shared_ptr<ObjectChannel> take(CreateRequest request) override;
+  RemoteSlots slots(const RemoteSlots& book) override;
+  void shutdown(TimePoint deadline) override;
+
+  void on_ready(const std::shared_ptr<TcpPeer>& peer) override;
+  void on_place_free() override;
+  void on_refused(const std::string& text) override;
+  void on_gone(const std::shared_ptr<TcpPeer>& peer) override;
+
+ private:
+  using Peer = std::shared_ptr<TcpPeer>;
+  using Link = std::shared_ptr<TcpObjectLink>;
+
+  void start_listening();
+  void on_connection(int listener);
+  void admit(UniqueFd socket);
+  void turn_away(int listener, int error);
+  void complain(const std::string& text);
+  void judge_stranger(const std::weak_ptr<TcpPeer>& peer);
+  void check_open() const;
+  template <typename Choose, typename Explain>
+  Link await(const CreateRequest& request, Choose&& choose, Explain&& explain);
+  Link choose_worker(const CreateRequest& request);
+  Link choose_object(const CreateRequest& request);
+  std::string why_no_worker(const CreateRequest& request);
+  std::string why_no_object(const CreateRequest& request);
+  std::shared_ptr<ObjectChannel> begin(const CreateRequest& request, const Link& link);
+  std::set<Peer> await_objects(const std::vector<std::shared_ptr<WireChannel>>& channels, TimePoint deadline);
+
+  const std::shared_ptr<ManagerShared> shared_;
+  const int64_t forks_;
+  const Security security_;
+  Address address_;
+  std::vector<UniqueFd> listeners_;
+  std::vector<uint64_t> listener_watches_;
+  UniqueFd reserve_;  // closed for a moment to turn somebody away when descriptors have run out; the loop's
+  TimePoint complained_{};
+  std::unique_ptr<IoLoop> loop_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::set<Peer> strangers_;
+  std::vector<Peer> peers_;  // in the order of their coming
+  std::string last_refusal_;
+  std::vector<std::weak_ptr<WireChannel>> channels_;
+};
+
+// ---- listening ----
+
+TcpEngine::TcpEngine(std::shared_ptr<ManagerShared> shared)
+    : shared_(std::move(shared)),
+      forks_(fork_generation()),
+      security_(load_security(shared_->options)),
+      address_(parse_address(shared_->options.engine)),
+      reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+  check_guarded(address_, security_);
+  raise_descriptor_limit();
+  listeners_ = listen_on(address_);
+  shared_->options.engine = address_.text();
+  loop_ = std::make_unique<IoLoop>();
+  for (const UniqueFd& socket : listeners_) {
+    const int fd = socket.get();
+    listener_watches_.push_back(loop_->watch(fd, EPOLLIN, [this, fd](uint32_t) { on_connection(fd); }));
+  }
+}
+
+TcpEngine::~TcpEngine() {
+  if (in_forked_child(forks_)) {
+    loop_.release();  // its thread is in the parent
+    return;
+  }
+  bool was_closed;
+  {
+    std::lock_guard lock(mutex_);
+    was_closed = closed_;
+  }
+  if (!was_closed) shutdown(deadline_in(shared_->options.shutdown_timeout));
+}
+
+void TcpEngine::on_connection(int listener) {
+  for (;;) {
+    UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      admit(std::move(socket));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) turn_away(listener, errno);
+    return;
+  }
+}
+
+void TcpEngine::complain(const std::string& text) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (now - complained_ < kComplainEvery) return;
+  complained_ = now;
+  log().error("{}", text);
+}
+
+// Without a descriptor the connection would wait in the kernel, and the loop would be told of it for ever.
+void TcpEngine::turn_away(int listener, int error) {
+  complain(resource_message("a worker at " + address_.text() + " is turned away", error, 1));
+  reserve_.reset();
+  UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).reset();
+  reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+void TcpEngine::admit(UniqueFd socket) {
+  tune_socket(socket.get(), kKernelPatience);
+  auto peer = std::make_shared<TcpPeer>(*this, security_, shared_->options.heartbeat_timeout);
+  {
+    std::lock_guard lock(mutex_);
+    const size_t known = peers_.size() + strangers_.size();
+    if (closed_) return;
+    if (strangers_.size() >= kMostStrangers || known >= static_cast<size_t>(shared_->options.max_connections))
+      return complain(fmt::format("{} connections, {} of them unknown: no more are taken (Options::max_connections)",
+                                  known, strangers_.size()));
+    strangers_.insert(peer);
+  }
+  try {
+    peer->set_connection(Connection::start(*loop_, make_transport(std::move(socket), security_, ""), peer));
+  } catch (const std::exception& error) {
+    complain(fmt::format("a worker is turned away: {}", error.what()));
+    std::lock_guard lock(mutex_);
+    strangers_.erase(peer);
+    return;
+  }
+  loop_->at(deadline_in(shared_->options.handshake_timeout),
+            [this, weak = std::weak_ptr(peer)] { judge_stranger(weak); });
+}
+
+void TcpEngine::judge_stranger(const std::weak_ptr<TcpPeer>& weak) {
+  const Peer peer = weak.lock();
+  if (!peer || peer->is_ready()) return;
+  peer->connection().end(fmt::format("did not introduce itself in {} ms", shared_->options.handshake_timeout.count()));
+}
+
+void TcpEngine::on_ready(const Peer& peer) {
+  bool is_late;
+  {
+    std::lock_guard lock(mutex_);
+    strangers_.erase(peer);
+    peers_.push_back(peer);
+    changed_.notify_all();
+    is_late = closed_;
+  }
+  if (is_late) peer->bye("the manager has ended", false);
+}
+
+void TcpEngine::on_place_free() {
+  std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+void TcpEngine::on_refused(const std::string& text) {
+  std::lock_guard lock(mutex_);
+  last_refusal_ = text;
+}
+
+void TcpEngine::on_gone(const Peer& peer) {
+  std::lock_guard lock(mutex_);
+  strangers_.erase(peer);
+  std::erase(peers_, peer);
+  changed_.notify_all();
+}
+
+// ---- creating ----
+
+void TcpEngine::check_open() const {
+  if (closed_) throw_remote(RemoteErrorKind::kClosed, "the manager is closed");
+}
+
+// Waits until `choose` (under the lock) finds a place.
+template <typename Choose, typename Explain>
+TcpEngine::Link TcpEngine::await(const CreateRequest& request, Choose&& choose, Explain&& explain) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    check_open();
+    if (Link link = choose()) return link;
+    if (request.deadline == kForever) {
+      changed_.wait(lock);
+    } else if (changed_.wait_until(lock, request.deadline) == std::cv_status::timeout) {
+      if (Link link = choose()) return link;
+      throw_remote(RemoteErrorKind::kRefused, explain());
+    }
+  }
+}
+
+// The one with the fewest objects, so that they spread over machines.
+TcpEngine::Link TcpEngine::choose_worker(const CreateRequest& request) {
+  const std::string own = fingerprint(*request.info);
+  for (;;) {
+    Peer best;
+    int fewest = 0;
+    for (const Peer& peer : peers_) {
+      if (peer->is_object() || peer->vacant() <= 0) continue;
+      const OfferedClass* offered = peer->find(request.info->name);
+      if (!offered || offered->fingerprint != own) continue;
+      const int used = peer->used();
+      if (best && used >= fewest) continue;
+      best = peer;
+      fewest = used;
+    }
+    if (!best) return nullptr;
+    if (Link link = best->reserve()) return link;
+  }
+}
+
+TcpEngine::Link TcpEngine::choose_object(const CreateRequest& request) {
+  const std::string own = fingerprint(*request.info);
+  for (const Peer& peer : peers_) {
+    if (!peer->is_object()) continue;
+    const OfferedClass* offered = peer->find(request.info->name);
+    if (!offered || offered->fingerprint != own) continue;
+    if (Link link = peer->reserve()) return link;
+  }
+  return nullptr;
+}
+
+std::string TcpEngine::why_no_worker(const CreateRequest& request) {
+  int workers = 0, slots = 0, used = 0, matching = 0;
+  std::string difference;
+  for (const Peer& peer : peers_) {
+    if (peer->is_object()) continue;
+    ++workers;
+    slots += peer->slots();
+    used += peer->used();
+    const OfferedClass* offered = peer->find(request.info->name);
+    if (!offered) {
+      difference = fmt::format("; the worker on {} (pid {}) does not offer the class (parl::offer in its main does)",
+                               peer->host(), peer->pid());
+    } else if (offered->fingerprint != fingerprint(*request.info)) {
+      difference = fmt::format("; on {} (pid {}) the class differs\n  there: {}\n  here:  {}", peer->host(),
+                               peer->pid(), offered->fingerprint, fingerprint(*request.info));
+    } else {
+      ++matching;
+    }
+  }
+  std::string text =
+      fmt::format("no place for a {}: {} workers are connected to {}, {} offer the class, {} of {} slots are in use",
+                  request.info->name, workers, address_.text(), matching, used, slots);
+  if (workers == 0) text += fmt::format(". Start some: <program> --parl-worker {} --slots N", address_.text());
+  if (matching == 0) text += difference;
+  if (!last_refusal_.empty()) text += "; the last worker that came was refused: " + last_refusal_;
+  return text;
+}
+
+std::string TcpEngine::why_no_object(const CreateRequest& request) {
+  int objects = 0;
+  std::string difference;
+  for (const Peer& peer : peers_) {
+    if (!peer->is_object()) continue;
+    ++objects;
+    const OfferedClass* offered = peer->find(request.info->name);
+    if (offered && offered->fingerprint != fingerprint(*request.info))
+      difference = fmt::format("; on {} (pid {}) the class differs\n  there: {}\n  here:  {}", peer->host(),
+                               peer->pid(), offered->fingerprint, fingerprint(*request.info));
+  }
+  std::string text = fmt::format("no {} has dialled in to {} and is free ({} objects of all classes are there)",
+                                 request.info->name, address_.text(), objects);
+  text += difference;
+  if (!last_refusal_.empty()) text += "; the last one that came was refused: " + last_refusal_;
+  return text;
+}
+
+std::shared_ptr<ObjectChannel> TcpEngine::begin(const CreateRequest& request, const Link& link) {
+  auto channel = std::make_shared<WireChannel>(request, shared_, link);
+  bool is_closed;
+  {
+    std::lock_guard lock(mutex_);
+    is_closed = closed_;
+    std::erase_if(channels_, [](const auto& c) { return c.expired(); });
+    channels_.push_back(channel);
+  }
+  if (is_closed) {
+    link->give_up();
+    throw_remote(RemoteErrorKind::kClosed, "the manager is closed");
+  }
+  link->attach(channel);
+  channel->build(request);
+  return channel;
+}
+
+std::shared_ptr<ObjectChannel> TcpEngine::create(CreateRequest request) {
+  const Link link = await(
+      request, [&] { return choose_worker(request); }, [&] { return why_no_worker(request); });
+  return begin(request, link);
+}
+
+std::shared_ptr<ObjectChannel> TcpEngine::take(CreateRequest request) {
+  const Link link = await(
+      request, [&] { return choose_object(request); }, [&] { return why_no_object(request); });
+  return begin(request, link);
+}
+
+RemoteSlots TcpEngine::slots(const RemoteSlots& book) {
+  std::lock_guard lock(mutex_);
+  int offered = 0, vacant = 0;
+  for (const Peer& peer : peers_) {
+    offered += peer->slots();
+    vacant += std::max(0, peer->vacant());
+  }
+  RemoteSlots slots = book;
+  slots.total = book.total > 0 ? std::min(book.total, offered) : offered;
+  slots.vacant = book.total > 0 ? std::min(book.vacant, vacant) : vacant;
+  return slots;
+}
+
+// ---- the end ----
+
+// Waits until all objects are gone. Gives the workers that still have some at `deadline`: they are told to end them by
+// force.
+std::set<TcpEngine::Peer> TcpEngine::await_objects(const std::vector<std::shared_ptr<WireChannel>>& channels,
+                                                   TimePoint deadline) {
+  std::set<Peer> unfinished;
+  {
+    std::unique_lock lock(mutex_);
+    const auto is_done = [&] {
+      return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer->used() == 0; });
+    };
+    if (deadline == kForever) {
+      changed_.wait(lock, is_done);
+    } else {
+      changed_.wait_until(lock, deadline, is_done);
+    }
+    for (const Peer& peer : peers_)
+      if (peer->used() > 0) unfinished.insert(peer);
+  }
+  for (const auto& channel : channels) {
+    if (unfinished.empty() || channel->wait_gone(kNoWait)) continue;
+    log().error(
+        "{} did not end in time; its worker (process {} on {}) starts anew. Let long methods poll "
+        "parl::stop_requested()",
+        channel->label(), channel->pid(), channel->host());
+  }
+  return unfinished;
+}
+
+void TcpEngine::shutdown(TimePoint deadline) {
+  if (in_forked_child(forks_)) return;
+  std::vector<std::shared_ptr<WireChannel>> channels;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+    for (const auto& weak : channels_)
+      if (auto channel = weak.lock()) channels.push_back(std::move(channel));
+  }
+  for (const uint64_t watch : listener_watches_) loop_->unwatch(watch);
+  for (const auto& channel : channels) channel->stop();
+  const std::set<Peer> unfinished = await_objects(channels, deadline);
+  loop_->post([this] {  // there, because that is where they get their connections
+    std::lock_guard lock(mutex_);
+    for (const Peer& peer : strangers_) peer->connection().end("came when the manager ended");
+  });
+  {
+    std::unique_lock lock(mutex_);
+    for (const Peer& peer : peers_) peer->bye("the manager has ended", unfinished.count(peer) > 0);
+    changed_.wait(lock, [&] { return peers_.empty() && strangers_.empty(); });
+  }
+  loop_.reset();  // joins: no handler runs any more
+  listeners_.clear();
+  if (address_.is_unix()) ::unlink(address_.path.c_str());
+}
+
+}  // namespace
+
+bool is_tcp_engine(const std::string& engine) {
+  return engine.rfind("tcp://", 0) == 0 || engine.rfind("unix:", 0) == 0;
+}
+
+std::unique_ptr<Engine> make_tcp_engine(std::shared_ptr<ManagerShared> shared) {
+  return std::make_unique<TcpEngine>(std::move(shared));
+}
+
+}  // namespace parl::internal

@@ -1,0 +1,208 @@
+// Faults of workers and of the network: the right kind of error in time, others untouched, and service goes on.
+#include <sys/resource.h>
+
+#include "parl/remote/internal/tcp_test.h"
+
+namespace parl::internal {
+namespace {
+
+TEST(TcpFaults, AKilledWorkerAmongMany) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker one(manager.engine(), 2), two(manager.engine(), 2);
+  ASSERT_TRUE(eventually([&] { return manager.slots().total == 4; }, 20s));
+  auto objects = manager.create_all<Trouble>(4);
+  std::vector<Future<bool>> held;
+  std::vector<std::unique_ptr<Gate>> arrived;
+  const Gate go;
+  for (auto& object : objects) {
+    arrived.push_back(std::make_unique<Gate>());
+    held.push_back(object.async()->hold(arrived.back()->path(), go.path()));
+  }
+  for (const auto& gate : arrived) ASSERT_TRUE(Gate::wait(gate->path()));
+  const double took = seconds_of([&] {
+    one.signal(SIGKILL);
+    for (size_t i = 0; i < objects.size(); ++i) {
+      if (objects[i].pid() != one.pid()) continue;
+      const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { held[i].get(); });
+      EXPECT_THAT(error.what(), HasSubstr(std::to_string(one.pid())));
+    }
+  });
+  EXPECT_LT(took, 1.0);
+  EXPECT_TRUE(eventually([&] { return manager.slots().total == 2; }));
+  go.open();
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (objects[i].pid() == two.pid()) {
+      EXPECT_TRUE(held[i].get());
+    }
+  }
+}
+
+TEST(TcpFaults, AStoppedWorkerIsLostAfterTheHeartbeatAndOthersAreNot) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker stopped(manager.engine(), 1), fine(manager.engine(), 1);
+  ASSERT_TRUE(eventually([&] { return manager.slots().total == 2; }, 20s));
+  auto counters = manager.create_all<Counter>(2);
+  Remote<Counter>& silent = counters[counters[0].pid() == stopped.pid() ? 0 : 1];
+  Remote<Counter>& other = counters[counters[0].pid() == stopped.pid() ? 1 : 0];
+  stop_process(stopped.pid());
+  auto late = silent.async()->get();
+  const double took = seconds_of([&] {
+    const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { late.get(); });
+    EXPECT_THAT(error.what(), HasSubstr("no sign of life"));
+  });
+  EXPECT_GT(took, 0.5);
+  EXPECT_EQ(other->increment(), 1);
+  stopped.signal(SIGCONT);  // it finds that it was given up, and comes again
+  EXPECT_TRUE(eventually([&] { return manager.slots().total == 2; }, 20s));
+  EXPECT_EQ(manager.create<Counter>(8)->get(), 8);
+}
+
+TEST(TcpFaults, AKilledLearnerIsFollowedByTheNext) {
+  const std::string address = free_tcp_address();
+  const TestWorker worker(address, 1);
+  int report[2];
+  ASSERT_EQ(::pipe(report), 0);
+  const pid_t learner = ::fork();
+  if (learner == 0) {  // a learner of its own: makes an object, says so, and is killed
+    RemoteManager manager(tcp(address));
+    auto counter = manager.create<Counter>(1);
+    const char value = static_cast<char>(counter->get());
+    if (::write(report[1], &value, 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char value = 0;
+  ASSERT_EQ(::read(report[0], &value, 1), 1);
+  EXPECT_EQ(value, 1);
+  ::kill(learner, SIGKILL);
+  ::waitpid(learner, nullptr, 0);
+  RemoteManager manager(tcp(address));
+  auto counter = manager.create<Counter>(2);
+  EXPECT_EQ(counter->get(), 2);
+  EXPECT_EQ(counter.pid(), worker.pid());
+  ::close(report[0]);
+  ::close(report[1]);
+}
+
+TEST(TcpFaults, ALearnerThatNeverAnswersTheHandshake) {
+  Address address = parse_address("tcp://127.0.0.1:0");
+  const std::vector<UniqueFd> silent = listen_on(address);  // the kernel takes the connection, nobody reads it
+  std::string said;
+  const double took = seconds_of([&] { said = offer_object(Counter(1), address.text(), 300ms).get(); });
+  EXPECT_THAT(said, HasSubstr("no learner"));
+  EXPECT_LT(took, 5);
+}
+
+struct Behind {
+  Behind() : proxy(free_manager.engine()), worker(proxy.address(), 2) {
+    counter = free_manager.create<Counter>(1);
+    EXPECT_EQ(counter->get(), 1);
+  }
+  RemoteManager free_manager{tcp("tcp://127.0.0.1:0")};
+  TestProxy proxy;
+  TestWorker worker;
+  Remote<Counter> counter;
+};
+
+void expect_lost_and_found(Behind& b, double at_most) {
+  const double took = seconds_of([&] {
+    expect_remote_error(RemoteErrorKind::kLost, [&] {
+      for (;;) b.counter->get();
+    });
+  });
+  EXPECT_LT(took, at_most);
+  b.proxy.cut();
+  b.proxy.set(TestProxy::Mode::kPass);
+  EXPECT_EQ(b.free_manager.create<Counter>(7)->get(), 7) << "the worker has dialled again";
+}
+
+TEST(TcpFaults, ALinkThatIsCut) {
+  Behind b;
+  b.proxy.cut();
+  expect_lost_and_found(b, 1);
+}
+
+TEST(TcpFaults, ALinkThatIsReset) {
+  Behind b;
+  b.proxy.cut(true);
+  expect_lost_and_found(b, 1);
+}
+
+TEST(TcpFaults, ALinkThatIsHalfOpen) {
+  Behind b;
+  b.proxy.set(TestProxy::Mode::kSwallow);
+  expect_lost_and_found(b, 10);
+}
+
+TEST(TcpFaults, ALinkThatStallsForLong) {
+  Behind b;
+  b.proxy.set(TestProxy::Mode::kStall);
+  expect_lost_and_found(b, 10);
+}
+
+TEST(TcpFaults, ALinkThatStallsForAMoment) {
+  Behind b;
+  b.proxy.set(TestProxy::Mode::kStall);
+  auto late = b.counter.async()->increment();
+  EXPECT_FALSE(late.wait_for(kHeartbeat / 4));
+  b.proxy.set(TestProxy::Mode::kPass);
+  EXPECT_EQ(late.get(10s), 2);
+}
+
+TEST(TcpFaults, ASlowLinkKeepsOrderAndValues) {
+  Behind b;
+  b.proxy.set_delay(20ms);
+  std::vector<Future<int>> results;
+  for (int i = 0; i < 100; ++i) results.push_back(b.counter.async()->increment());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(results[static_cast<size_t>(i)].get(), i + 2);
+  auto values = b.free_manager.create<Values>();
+  Array a = Array::of<double>({300000});
+  EXPECT_EQ(values->echo_array(a), a);
+}
+
+TEST(TcpFaults, AWorkerWhoseLearnerIsCutOffMidFrame) {
+  Behind b;
+  auto values = b.free_manager.create<Values>();
+  b.proxy.set(TestProxy::Mode::kStall);
+  auto lost = values.async()->bytes_of(Array::of<uint8_t>({32 << 20}));
+  b.proxy.cut();
+  b.proxy.set(TestProxy::Mode::kPass);
+  expect_remote_error(RemoteErrorKind::kLost, [&] { lost.get(); });
+  EXPECT_EQ(b.free_manager.create<Values>()->bytes_of(Array::of<uint8_t>({32 << 20})), 32 << 20);
+}
+
+// In a child with few descriptors: those too many are turned away with a word, and when some go, others may come.
+int run_out_of_descriptors(const std::string& log) {
+  const rlimit few{40, 40};
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  log_to_file(log);
+  std::ifstream reading(log);  // while there is a descriptor for it
+  const auto is_said = [&] {
+    reading.clear();
+    reading.seekg(0);
+    const std::string text((std::istreambuf_iterator<char>(reading)), std::istreambuf_iterator<char>());
+    return text.find("open descriptors is reached") != std::string::npos;
+  };
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  std::vector<UniqueFd> sockets;
+  const Address address = parse_address(manager.engine());
+  for (;;) {
+    try {
+      sockets.push_back(connect_to(address, std::chrono::steady_clock::now() + 5s));
+    } catch (const Error&) {
+      break;  // ours have run out too: it is one process
+    }
+  }
+  if (!eventually(is_said)) return 1;
+  sockets.clear();
+  auto offered = offer_object(Counter(6), manager.engine());
+  const int value = manager.get_remote<Counter>()->get();
+  return value == 6 && offered.get() == "returned" ? 0 : 2;
+}
+
+TEST(TcpFaults, DescriptorsUsedUp) {
+  const TemporaryFile log("");
+  EXPECT_EXIT(std::_Exit(run_out_of_descriptors(log.path)), ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace parl::internal

@@ -1,0 +1,244 @@
+#include "parl/remote/internal/tcp_peer.h"
+
+#include <algorithm>
+
+#include "parl/core/check.h"
+#include "parl/core/log.h"
+#include "parl/wire/wire.h"
+
+namespace parl::internal {
+namespace {
+
+constexpr int kMostSlots = 4096;
+constexpr size_t kMostClasses = 10000;
+
+bool is_last(const Frame& frame) {
+  return frame.kind == static_cast<uint8_t>(FrameKind::kGone) ||
+         (frame.kind == static_cast<uint8_t>(FrameKind::kFailure) && frame.id == 0);
+}
+
+}  // namespace
+
+// ---- TcpPeer ----
+
+void TcpPeer::on_frame(uint32_t object, Frame frame) {
+  if (object == 0) return on_control(std::move(frame));
+  std::shared_ptr<TcpObjectLink> link;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = objects_.find(object);
+    if (it != objects_.end()) link = it->second;
+  }
+  PARL_CHECK(link, "there is no object {}", object);
+  link->on_frame(std::move(frame));
+}
+
+void TcpPeer::on_control(Frame frame) {
+  if (stage_ == Stage::kEnding) return;
+  Reader reader = frame.reader();
+  const auto kind = static_cast<ControlKind>(frame.kind);
+  if (kind == ControlKind::kHello && stage_ == Stage::kHello) return on_hello(reader);
+  if (kind == ControlKind::kProof && stage_ == Stage::kProof) return on_proof(reader);
+  if (kind == ControlKind::kOffer && stage_ == Stage::kOffer) return on_offer(reader);
+  if (kind == ControlKind::kOutput && stage_ == Stage::kReady) return output_->feed(wire::load<std::string>(reader));
+  if (kind == ControlKind::kBye && stage_ >= Stage::kOffer) return on_bye(reader);
+  raise("a message of kind {} has no place here", frame.kind);
+}
+
+void TcpPeer::on_hello(Reader& reader) {
+  try {
+    worker_ = read_greeting(reader);
+  } catch (const WireError&) {
+    throw;  // no peer of ours
+  } catch (const Error& error) {
+    return refuse(error.what());
+  }
+  if (!security_.token.empty() && !worker_.has_token)
+    return refuse("this learner asks for a token: set PARL_TOKEN_FILE to a copy of the file that the learner has");
+  stage_ = Stage::kProof;
+  connection_->tell(ControlKind::kChallenge, own_);
+}
+
+void TcpPeer::on_proof(Reader& reader) {
+  const auto proof = wire::load<Proof>(reader);
+  if (!is_proved(security_, Side::kWorker, worker_, own_, proof.mac))
+    return refuse("its token is not the one of this learner");
+  stage_ = Stage::kOffer;
+  connection_->trust({}, 1 + kMostSlots, heartbeat_ / 4, heartbeat_);
+  connection_->tell(ControlKind::kWelcome,
+                    Welcome{prove(security_, Side::kLearner, worker_, own_), heartbeat_.count()});
+}
+
+void TcpPeer::on_offer(Reader& reader) {
+  auto offer = wire::load<WorkerOffer>(reader);
+  PARL_CHECK(offer.slots >= 0 && offer.slots <= kMostSlots, "it offers {} slots, 0 to {} are allowed", offer.slots,
+             kMostSlots);
+  PARL_CHECK(offer.classes.size() <= kMostClasses, "it offers {} classes", offer.classes.size());
+  if (offer.is_object) offer.slots = 0;
+  offer_ = std::move(offer);
+  output_ = std::make_unique<LogPump>(fmt::format("[{} {}] ", worker_.host, worker_.pid), "",
+                                      [](const std::string& line) { log().info("{}", line); });
+  stage_ = Stage::kReady;
+  is_ready_ = true;
+  log().debug("a worker has come: process {} on {} ({}), {} slots", worker_.pid, worker_.host, connection_->peer(),
+              offer_.slots);
+  owner_.on_ready(shared_from_this());
+}
+
+void TcpPeer::on_bye(Reader& reader) {
+  const auto bye = wire::load<Bye>(reader);
+  bye_ = "said goodbye" + (bye.why.empty() ? "" : ": " + bye.why);
+  connection_->finish(bye_);
+}
+
+void TcpPeer::refuse(const std::string& text) {
+  stage_ = Stage::kEnding;
+  log().warn("a worker at {} is refused: {}", connection_->peer(), text);
+  connection_->tell(ControlKind::kRefuse, Bye{text, false});
+  connection_->finish("was refused: " + text);
+  owner_.on_refused(text);
+}
+
+void TcpPeer::on_end(const std::string& why) {
+  std::map<uint32_t, std::shared_ptr<TcpObjectLink>> objects;
+  if (output_) output_->finish();
+  {
+    std::lock_guard lock(mutex_);
+    is_gone_ = true;
+    objects.swap(objects_);
+  }
+  if (is_ready_ && bye_.empty() && !is_sent_away_)
+    log().warn("the worker process {} on {} {}; {} objects were there", worker_.pid, worker_.host, why, objects.size());
+  for (const auto& [number, link] : objects) link->on_end(why);
+  owner_.on_gone(shared_from_this());
+}
+
+const OfferedClass* TcpPeer::find(const std::string& name) const {
+  const auto it =
+      std::find_if(offer_.classes.begin(), offer_.classes.end(), [&](const auto& c) { return c.name == name; });
+  return it == offer_.classes.end() ? nullptr : &*it;
+}
+
+int TcpPeer::used() {
+  std::lock_guard lock(mutex_);
+  return static_cast<int>(objects_.size());
+}
+
+int TcpPeer::vacant() {
+  std::lock_guard lock(mutex_);
+  return is_gone_ ? 0 : offer_.slots - static_cast<int>(objects_.size());
+}
+
+std::shared_ptr<TcpObjectLink> TcpPeer::reserve() {
+  std::lock_guard lock(mutex_);
+  const int places = offer_.is_object ? (last_number_ == 0 ? 1 : 0) : offer_.slots;
+  if (is_gone_ || static_cast<int>(objects_.size()) >= places) return nullptr;
+  const uint32_t number = ++last_number_;
+  auto link = std::make_shared<TcpObjectLink>(shared_from_this(), number);
+  objects_.emplace(number, link);
+  return link;
+}
+
+void TcpPeer::remove(uint32_t number) {
+  {
+    std::lock_guard lock(mutex_);
+    objects_.erase(number);
+  }
+  owner_.on_place_free();
+}
+
+void TcpPeer::bye(const std::string& why, bool leaves_work) {
+  is_sent_away_ = true;
+  connection_->tell(ControlKind::kBye, Bye{why, leaves_work});
+  if (leaves_work && !offer_.is_object) {
+    connection_->await_end(why);  // when what is left there is gone
+  } else {
+    connection_->finish(why);
+  }
+}
+
+// ---- TcpObjectLink ----
+
+void TcpObjectLink::attach(const std::shared_ptr<Listener>& listener) {
+  bool is_late;
+  {
+    std::lock_guard lock(mutex_);
+    is_late = is_ended_;
+    if (!is_late) listener_ = listener;
+  }
+  if (is_late) listener->on_end();
+}
+
+void TcpObjectLink::drop_listener() {
+  std::shared_ptr<Listener> dropped;  // destroyed outside the lock
+  std::lock_guard lock(mutex_);
+  dropped.swap(listener_);
+}
+
+std::vector<AttachmentPlace> TcpObjectLink::send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take,
+                                                 const Keep& keep) {
+  (void)may_take;
+  if (kind == FrameKind::kCreate || kind == FrameKind::kTake) {
+    std::lock_guard lock(mutex_);
+    is_begun_ = true;
+  }
+  peer_->connection().send(number_, static_cast<uint8_t>(kind), id, writer, keep);
+  return {};
+}
+
+void TcpObjectLink::give_up() {
+  drop_listener();
+  bool is_begun;
+  {
+    std::lock_guard lock(mutex_);
+    is_begun = is_begun_;
+  }
+  if (is_begun) return send(FrameKind::kStop);
+  peer_->remove(number_);  // the worker has not heard of it
+  mark_ended();
+}
+
+void TcpObjectLink::mark_ended() {
+  std::lock_guard lock(mutex_);
+  is_ended_ = true;
+  changed_.notify_all();
+}
+
+void TcpObjectLink::on_frame(Frame frame) {
+  const bool was_last = is_last(frame);
+  std::shared_ptr<Listener> listener;
+  {
+    std::lock_guard lock(mutex_);
+    listener = listener_;
+  }
+  if (was_last) peer_->remove(number_);
+  if (listener) listener->on_frame(std::move(frame));
+  if (was_last) mark_ended();
+}
+
+void TcpObjectLink::on_end(const std::string& why) {
+  std::shared_ptr<Listener> listener;
+  {
+    std::lock_guard lock(mutex_);
+    why_ = why;
+    listener.swap(listener_);
+  }
+  if (listener) listener->on_end();
+  mark_ended();
+}
+
+bool TcpObjectLink::wait_ended(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  const auto is_ended = [&] { return is_ended_; };
+  if (deadline == kForever) return changed_.wait(lock, is_ended), true;
+  return changed_.wait_until(lock, deadline, is_ended);
+}
+
+std::string TcpObjectLink::end_text() const {
+  const std::string lines = peer_->last_lines();
+  std::lock_guard lock(mutex_);
+  return fmt::format("(pid {} on {}) {}{}", pid(), host(), why_.empty() ? "is gone" : why_,
+                     lines.empty() ? "" : "; its worker's last lines:\n" + lines);
+}
+
+}  // namespace parl::internal

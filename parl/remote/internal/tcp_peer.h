@@ -1,0 +1,131 @@
+// A worker's connection as the learner sees it: who it is, what it offers, and the objects that live there.
+//
+// It says hello, proves that it may, offers, and is ready; or it is refused, in words that it can log. Its vacancy is
+// its offer less the objects that have not said that they are gone. An object that nobody waits for any more holds its
+// place until then.
+// Thread rule: any thread; on_*() on the I/O thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parl/remote/internal/auth.h"
+#include "parl/remote/internal/connection.h"
+#include "parl/remote/internal/log_pump.h"
+#include "parl/remote/internal/object_link.h"
+
+namespace parl::internal {
+
+class TcpObjectLink;
+
+class TcpPeer final : public Connection::Listener, public std::enable_shared_from_this<TcpPeer> {
+ public:
+  // Who hears of peers, on the I/O thread; outlives the I/O loop.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void on_ready(const std::shared_ptr<TcpPeer>& peer) = 0;
+    virtual void on_place_free() = 0;
+    virtual void on_refused(const std::string& text) = 0;
+    virtual void on_gone(const std::shared_ptr<TcpPeer>& peer) = 0;
+  };
+
+  TcpPeer(Owner& owner, const Security& security, std::chrono::milliseconds heartbeat)
+      : owner_(owner), security_(security), heartbeat_(heartbeat), own_(make_greeting(security)) {}
+
+  // Just after it was started, on the I/O thread.
+  void set_connection(std::shared_ptr<Connection> connection) { connection_ = std::move(connection); }
+  void on_open(const std::shared_ptr<Connection>& self) override { connection_ = self; }
+  void on_frame(uint32_t object, Frame frame) override;
+  void on_end(const std::string& why) override;
+
+  // ---- once ready ----
+  int64_t pid() const { return worker_.pid; }
+  const std::string& host() const { return worker_.host; }
+  bool is_object() const { return offer_.is_object; }
+  int slots() const { return offer_.slots; }
+  // Null: it does not know the class.
+  const OfferedClass* find(const std::string& name) const;
+  int vacant();
+  int used();
+  // A place for one object. Null: none is vacant (any more).
+  std::shared_ptr<TcpObjectLink> reserve();
+  // Ends the connection, telling why. `leaves_work`: what still runs there shall be ended by force.
+  void bye(const std::string& why, bool leaves_work);
+
+  bool is_ready() const { return is_ready_.load(); }
+  Connection& connection() const { return *connection_; }
+  // What it printed last.
+  std::string last_lines() const { return output_ ? output_->last_lines() : ""; }
+
+ private:
+  friend class TcpObjectLink;
+  void on_control(Frame frame);
+  void on_hello(Reader& reader);
+  void on_proof(Reader& reader);
+  void on_offer(Reader& reader);
+  void on_bye(Reader& reader);
+  void refuse(const std::string& text);
+  void remove(uint32_t number);
+
+  Owner& owner_;
+  const Security security_;
+  const std::chrono::milliseconds heartbeat_;
+  const Greeting own_;
+  enum class Stage { kHello, kProof, kOffer, kReady, kEnding } stage_ = Stage::kHello;  // the loop's
+  std::shared_ptr<Connection> connection_;
+  Greeting worker_;
+  WorkerOffer offer_;
+  std::string bye_;
+  std::unique_ptr<LogPump> output_;
+  std::atomic<bool> is_ready_{false}, is_sent_away_{false};
+
+  std::mutex mutex_;
+  bool is_gone_ = false;
+  uint32_t last_number_ = 0;
+  std::map<uint32_t, std::shared_ptr<TcpObjectLink>> objects_;
+};
+
+class TcpObjectLink final : public ObjectLink {
+ public:
+  TcpObjectLink(std::shared_ptr<TcpPeer> peer, uint32_t number) : peer_(std::move(peer)), number_(number) {}
+
+  // From now on frames go to `listener`.
+  void attach(const std::shared_ptr<Listener>& listener);
+
+  using ObjectLink::send;
+  std::vector<AttachmentPlace> send(FrameKind kind, uint64_t id, const Writer& writer, bool may_take,
+                                    const Keep& keep) override;
+  void give_up() override;
+  void cut() override { peer_->connection().end("could not be told more"); }
+  void expect_end() override { drop_listener(); }
+  bool wait_ended(TimePoint deadline) override;
+  std::string end_text() const override;
+  int64_t pid() const override { return peer_->pid(); }
+  const std::string& host() const override { return peer_->host(); }
+  const std::shared_ptr<TcpPeer>& peer() const { return peer_; }
+
+  // The peer's, on the I/O thread.
+  void on_frame(Frame frame);
+  void on_end(const std::string& why);
+
+ private:
+  void drop_listener();
+  void mark_ended();
+
+  const std::shared_ptr<TcpPeer> peer_;
+  const uint32_t number_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<Listener> listener_;
+  bool is_begun_ = false, is_ended_ = false;
+  std::string why_;
+};
+
+}  // namespace parl::internal

@@ -1,0 +1,378 @@
+#include "parl/remote/internal/tcp_worker.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "parl/core/check.h"
+#include "parl/core/log.h"
+#include "parl/remote/internal/spawn.h"
+#include "parl/wire/wire.h"
+
+namespace parl::internal {
+namespace {
+
+using Time = std::chrono::steady_clock::time_point;
+using std::chrono::milliseconds;
+
+constexpr auto kConnect = std::chrono::seconds(5);
+constexpr auto kWelcome = std::chrono::seconds(10);
+constexpr milliseconds kFirstPause{20}, kLongestPause{2000}, kRefusedPause{5000};
+constexpr int kLearnersPatience = 60;                        // times the heartbeat's: a stopped learner is not lost
+constexpr auto kKernelPatience = std::chrono::seconds(120);  // but its machine's kernel answers
+constexpr auto kGrace = std::chrono::milliseconds(500);      // for destructors once the learner is gone
+constexpr int kSlack = 8;                                    // objects on their way out
+
+Time now() { return std::chrono::steady_clock::now(); }
+
+// This process again, from its beginning: what is stuck in user code ends with the old image.
+[[noreturn]] void start_anew() {
+  std::fflush(nullptr);
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<char*> args;
+  for (size_t at = 0; at < all.size(); at += std::string_view(all.data() + at).size() + 1) args.push_back(&all[at]);
+  args.push_back(nullptr);
+  ::execv("/proc/self/exe", args.data());
+  ::_exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+// ---- WorkerSession ----
+
+WorkerSession::WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output)
+    : security_(security), slots_(slots), object_(object), output_(output), own_(make_greeting(security)) {}
+
+WorkerSession::~WorkerSession() {
+  for (auto& [number, thread] : threads_) thread.join();
+}
+
+void WorkerSession::on_open(const std::shared_ptr<Connection>& self) {
+  {
+    std::lock_guard lock(mutex_);
+    connection_ = self;
+  }
+  self->tell(ControlKind::kHello, own_);
+}
+
+void WorkerSession::on_frame(uint32_t number, Frame frame) {
+  if (number == 0) return on_control(std::move(frame));
+  PARL_CHECK(stage_ == Stage::kServing, "a frame for object {} before the welcome", number);
+  std::shared_ptr<HostedObject> object;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = objects_.find(number);
+    if (it != objects_.end()) object = it->second;
+  }
+  if (object) return object->deliver(std::move(frame));
+  const auto kind = static_cast<FrameKind>(frame.kind);
+  if (kind == (object_ ? FrameKind::kTake : FrameKind::kCreate)) begin(number, std::move(frame));
+  // Else: a goodbye or a call given up, for an object that has just gone.
+}
+
+void WorkerSession::on_control(Frame frame) {
+  Reader reader = frame.reader();
+  switch (static_cast<ControlKind>(frame.kind)) {
+    case ControlKind::kChallenge:
+      PARL_CHECK(stage_ == Stage::kHello, "a second challenge");
+      return on_challenge(reader);
+    case ControlKind::kWelcome:
+      PARL_CHECK(stage_ == Stage::kProof, "a welcome that has no place here");
+      return on_welcome(reader);
+    case ControlKind::kRefuse:
+      return give_up("the learner refuses: " + wire::load<Bye>(reader).why);
+    case ControlKind::kBye:
+      return on_bye(reader);
+    default:
+      raise("a message of kind {} has no place here", frame.kind);
+  }
+}
+
+void WorkerSession::on_challenge(Reader& reader) {
+  learner_ = read_greeting(reader);
+  if (learner_.has_token && security_.token.empty())
+    return give_up("the learner asks for a token: set PARL_TOKEN_FILE to a copy of its file");
+  if (!learner_.has_token && !security_.token.empty())
+    return give_up("this side has a token (PARL_TOKEN_FILE) and the learner has none: it may be somebody else's");
+  stage_ = Stage::kProof;
+  connection_->tell(ControlKind::kProof, Proof{prove(security_, Side::kWorker, own_, learner_)});
+}
+
+void WorkerSession::on_welcome(Reader& reader) {
+  const auto welcome = wire::load<Welcome>(reader);
+  if (!is_proved(security_, Side::kLearner, own_, learner_, welcome.mac))
+    return give_up("the learner's token is another one");
+  PARL_CHECK(welcome.heartbeat_ms > 0 && welcome.heartbeat_ms < 86'400'000, "a heartbeat of {} ms",
+             welcome.heartbeat_ms);
+  stage_ = Stage::kServing;
+  const milliseconds heartbeat(welcome.heartbeat_ms);
+  connection_->trust({}, 1 + static_cast<size_t>(slots_ + kSlack), std::max(heartbeat / 4, milliseconds(1)),
+                     heartbeat * kLearnersPatience);
+  WorkerOffer offer;
+  offer.slots = slots_;
+  offer.is_object = object_ != nullptr;
+  if (object_) {
+    offer.classes.push_back({object_->name, fingerprint(*object_)});
+  } else {
+    for (const std::string& name : offered_classes())
+      offer.classes.push_back({name, fingerprint(*find_class(name)->info)});
+  }
+  connection_->tell(ControlKind::kOffer, offer);
+  if (output_) output_->send_to(connection_);  // before the first object can be here
+  std::lock_guard lock(mutex_);
+  is_welcome_ = true;
+  changed_.notify_all();
+}
+
+void WorkerSession::on_bye(Reader& reader) {
+  const auto bye = wire::load<Bye>(reader);
+  if (bye.leaves_work && !object_) {  // the connection ends with this image of the process, so that the learner knows
+    std::lock_guard lock(mutex_);
+    must_force_ = true;
+    why_ = "the learner left objects behind";
+    changed_.notify_all();
+    return;
+  }
+  connection_->finish("the learner said goodbye: " + bye.why);
+}
+
+void WorkerSession::give_up(const std::string& why) {
+  {
+    std::lock_guard lock(mutex_);
+    was_refused_ = true;
+  }
+  connection_->finish(why);
+}
+
+// Threads that have left their object's code; to be joined outside the lock.
+std::vector<std::thread> WorkerSession::take_ended() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::thread> ended;
+  for (const uint32_t number : ended_threads_) {
+    ended.push_back(std::move(threads_.at(number)));
+    threads_.erase(number);
+  }
+  ended_threads_.clear();
+  return ended;
+}
+
+void WorkerSession::begin(uint32_t number, Frame frame) {
+  for (std::thread& thread : take_ended()) thread.join();
+  auto object = std::make_shared<HostedObject>(connection_, number, [this, number] { leave(number); });
+  object->deliver(std::move(frame));
+  std::lock_guard lock(mutex_);
+  PARL_CHECK(object_ || static_cast<int>(objects_.size()) < slots_, "more objects than the {} on offer", slots_);
+  objects_.emplace(number, object);
+  if (object_) {
+    taken_ = std::move(object);
+    changed_.notify_all();
+  } else {
+    try {
+      threads_.emplace(number, std::thread([this, number, object] { run(number, object); }));
+    } catch (const std::system_error& error) {
+      objects_.erase(number);
+      RemoteFailure failure = make_failure(RemoteErrorKind::kRefused, fmt::format("no thread: {}", error.what()));
+      Writer writer;
+      wire::save(writer, failure);
+      connection_->send(number, static_cast<uint8_t>(FrameKind::kFailure), 0, writer);
+    }
+  }
+}
+
+void WorkerSession::run(uint32_t number, const std::shared_ptr<HostedObject>& object) {
+  ::pthread_setname_np(::pthread_self(), fmt::format("parl-{}", number).substr(0, 15).c_str());
+  try {
+    object->serve();
+  } catch (const std::exception& error) {  // no memory for an answer, or garbage: nobody could go on
+    log().error("object {} of the learner: {}; the connection is ended", number, error.what());
+    connection_->end(fmt::format("an object could not go on: {}", error.what()));
+  }
+  std::lock_guard lock(mutex_);
+  objects_.erase(number);
+  ended_threads_.push_back(number);
+  changed_.notify_all();
+}
+
+void WorkerSession::leave(uint32_t number) {
+  std::lock_guard lock(mutex_);
+  objects_.erase(number);
+}
+
+void WorkerSession::on_end(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  is_ended_ = true;
+  why_ = why;
+  for (const auto& [number, object] : objects_) object->cut_off();
+  changed_.notify_all();
+}
+
+bool WorkerSession::wait_welcome(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return is_welcome_ || is_ended_; });
+  return is_welcome_;
+}
+
+void WorkerSession::wait_end() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return is_ended_ || must_force_; });
+}
+
+std::shared_ptr<HostedObject> WorkerSession::wait_taken() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return is_ended_ || taken_; });
+  return taken_;
+}
+
+void WorkerSession::bye(const std::string& why) {
+  connection_->tell(ControlKind::kBye, Bye{why, false});
+  connection_->finish("this side said goodbye: " + why);
+}
+
+void WorkerSession::end(const std::string& why) {
+  std::shared_ptr<Connection> connection;
+  {
+    std::lock_guard lock(mutex_);
+    connection = connection_;
+  }
+  if (connection) connection->end(why);
+}
+
+bool WorkerSession::end_objects(TimePoint deadline) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_until(lock, deadline, [&] { return ended_threads_.size() == threads_.size(); })) return false;
+  }
+  for (std::thread& thread : take_ended()) thread.join();
+  return true;
+}
+
+std::string WorkerSession::why() const {
+  std::lock_guard lock(mutex_);
+  return why_;
+}
+
+bool WorkerSession::was_refused() const {
+  std::lock_guard lock(mutex_);
+  return was_refused_;
+}
+
+bool WorkerSession::must_end_by_force() const {
+  std::lock_guard lock(mutex_);
+  return must_force_;
+}
+
+// ---- Dialer ----
+
+Dialer::Dialer(const std::string& address, Security security, WorkerOutput* output)
+    : address_(parse_address(address)), security_(std::move(security)), output_(output) {}
+
+std::shared_ptr<WorkerSession> Dialer::attempt(int slots, const ClassInfo* object, TimePoint deadline, std::string& why,
+                                               bool& was_refused) {
+  std::shared_ptr<WorkerSession> session;
+  try {
+    check_guarded(address_, security_);
+    UniqueFd socket = connect_to(address_, std::min<Time>(now() + kConnect, deadline));
+    tune_socket(socket.get(), kKernelPatience);
+    session = std::make_shared<WorkerSession>(security_, slots, object, output_);
+    const auto connection = Connection::start(
+        loop_, make_transport(std::move(socket), security_, address_.is_unix() ? "*" : address_.host), session);
+    if (session->wait_welcome(std::min<Time>(now() + kWelcome, deadline))) return session;
+    connection->end("the learner did not say welcome in time");
+  } catch (const Error& error) {
+    why = error.what();
+    was_refused = false;
+    return nullptr;
+  }
+  session->wait_end();
+  why = fmt::format("the learner at {}: {}", address_.text(), session->why());
+  was_refused = session->was_refused();
+  return nullptr;
+}
+
+// Each reason once in a row.
+void Dialer::report(const std::string& why) {
+  if (why == reported_) return;
+  reported_ = why;
+  log().warn("{}; trying again", why);
+}
+
+// With some chance in it, so that a thousand workers do not come at once.
+void Dialer::pause(bool was_refused, TimePoint deadline) {
+  static thread_local std::minstd_rand random(std::random_device{}());
+  const milliseconds longest = was_refused ? kRefusedPause : kLongestPause;
+  pause_ = std::clamp(pause_ * 2, kFirstPause, longest);
+  const double part = std::uniform_real_distribution<double>(0.75, 1.25)(random);
+  const Time until = now() + std::chrono::duration_cast<Time::duration>(pause_ * part);
+  std::this_thread::sleep_until(std::min(until, deadline));
+}
+
+std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, TimePoint deadline) {
+  for (;;) {
+    std::string why;
+    bool was_refused = false;
+    if (auto session = attempt(slots, object, deadline, why, was_refused)) {
+      reported_.clear();
+      pause_ = milliseconds(0);
+      return session;
+    }
+    report(why);
+    if (now() >= deadline) return nullptr;
+    pause(was_refused, deadline);
+  }
+}
+
+// ---- the two programs that dial ----
+
+void run_tcp_worker(const std::string& address, int slots, const Security& security) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    check_guarded(parse_address(address), security);
+    raise_descriptor_limit();
+    static WorkerOutput* const output = new WorkerOutput;  // for the whole life of the process, its exit included
+    std::atexit([] { output->restore(); });
+    Dialer dialer(address, security, output);
+    for (;;) {
+      const auto session = dialer.dial(slots, nullptr, kForever);
+      log().debug("worker {}: {} slots for the learner at {}", ::getpid(), slots, address);
+      session->wait_end();
+      output->send_to(nullptr);
+      log().info("worker {}: {}", ::getpid(), session->why());
+      if (session->must_end_by_force() || !session->end_objects(now() + kGrace)) {
+        log().error("worker {} starts anew: objects are left that do not end", ::getpid());
+        output->restore();
+        start_anew();
+      }
+    }
+  } catch (const std::exception& error) {
+    log().error("worker: {}", error.what());
+    std::_Exit(EXIT_FAILURE);
+  }
+}
+
+void serve_object(const ClassInfo& info, void* object, const std::string& address, std::chrono::nanoseconds patience) {
+  Dialer dialer(address, load_security(resolve({})));
+  for (;;) {
+    const auto session = dialer.dial(0, &info, deadline_in(patience));
+    if (!session) raise("as_remote: no learner at {} has answered in time", address);
+    const auto taken = session->wait_taken();
+    const auto end = taken ? taken->serve(info, object) : HostedObject::End::kCutOff;
+    if (end == HostedObject::End::kGoodbye) {
+      session->bye("the object's handle was given back");
+      session->wait_end();
+      return;
+    }
+    session->end("the object could not be taken");  // unless it has ended already
+    session->wait_end();
+    log().warn("{}: {}; dialling again", info.name, session->why());
+  }
+}
+
+}  // namespace parl::internal
