@@ -15,8 +15,8 @@ constexpr const char* kPong = R"({
   "actors": 2, "envs_per_actor": 8, "rollout_length": 128, "max_lag": 0,
   "impala": {
     "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
-    "entropy_schedule": "0:0.015,1e6:0.01,2e6:0",
-    "optimizer": "adam", "lr": 1e-3, "eps": 1e-5, "lr_schedule": "0:1e-3,3e6:1e-4", "epochs": 4, "minibatches": 8,
+    "entropy_schedule": "0:0.01,2e6:0",
+    "optimizer": "adam", "lr": 1e-3, "eps": 1e-5, "lr_schedule": "0:1e-3,2.5e6:1e-4", "epochs": 4, "minibatches": 8,
     "minibatch_of": "steps", "clip": 0.2, "normalize_advantage": true, "learner_threads": 2
   }
 })";
