@@ -163,7 +163,7 @@ void TcpObjectLink::attach(const std::shared_ptr<Listener>& listener) {
   bool is_late;
   {
     std::lock_guard lock(mutex_);
-    is_late = is_ended_;
+    is_late = is_over_ || is_ended_;
     if (!is_late) listener_ = listener;
   }
   if (is_late) listener->on_end();
@@ -220,6 +220,7 @@ void TcpObjectLink::on_end(const std::string& why) {
   std::shared_ptr<Listener> listener;
   {
     std::lock_guard lock(mutex_);
+    is_over_ = true;  // whoever attaches from now on is told there
     why_ = why;
     listener.swap(listener_);
   }

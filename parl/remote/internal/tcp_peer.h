@@ -125,6 +125,7 @@ class TcpObjectLink final : public ObjectLink {
   std::condition_variable changed_;
   std::shared_ptr<Listener> listener_;
   bool is_begun_ = false, is_ended_ = false;
+  bool is_over_ = false;  // the connection has ended
   std::string why_;
 };
 
