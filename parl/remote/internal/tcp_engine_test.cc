@@ -42,6 +42,15 @@ TEST(TcpAddress, EveryWayToWriteOne) {
     EXPECT_THROW(parse_address(wrong), Error) << wrong;
 }
 
+TEST(TcpAddress, ANameWithOneAddressListensOnce) {
+  Address number = parse_address("tcp://127.0.0.1:0"), name = parse_address("tcp://localhost:0");
+  EXPECT_EQ(listen_on(number).size(), 1u);
+  const auto sockets = listen_on(name);
+  EXPECT_GE(sockets.size(), 1u);
+  EXPECT_LE(sockets.size(), 2u) << "IPv4 and IPv6";
+  EXPECT_TRUE(connect_to(name, std::chrono::steady_clock::now() + 5s));
+}
+
 TEST(TcpAddress, WhatIsLocal) {
   for (const char* local : {"127.0.0.1:1", "127.8.9.1:1", "[::1]:1", "localhost:1", "unix:/x"})
     EXPECT_TRUE(is_local(parse_address(local))) << local;
@@ -268,6 +277,8 @@ TEST(Tcp, ASecondLearnerOnThePortIsAnErrorThatSaysSo) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("another learner"));
   }
+  const size_t port = first.engine().rfind(':');  // a name whose other addresses may be free
+  EXPECT_THROW(RemoteManager named(tcp("tcp://localhost" + first.engine().substr(port))), Error);
   const std::string path = "unix:" + Gate().path() + ".socket";
   RemoteManager third(tcp(path));
   EXPECT_THROW(RemoteManager fourth(tcp(path)), Error);
