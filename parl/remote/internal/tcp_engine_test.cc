@@ -3,6 +3,7 @@
 #include "parl/remote/internal/tcp_engine.h"
 
 #include <poll.h>
+#include <signal.h>
 
 #include <thread>
 
@@ -16,6 +17,16 @@ class Twin {
   int value() { return 1; }
 };
 PARL_REMOTE_CLASS_AS("tcp_test.Twin", Twin, value);
+
+class Signals {
+ public:
+  bool is_blocked(int number) {
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    return ::sigismember(&blocked, number) == 1;
+  }
+};
+PARL_REMOTE_CLASS(Signals, is_blocked);
 }  // namespace tcp_test_here
 
 namespace tcp_test_there {
@@ -102,6 +113,20 @@ TEST(Tcp, ObjectsSpreadOverWorkers) {
   std::map<int64_t, int> on;
   for (auto& counter : counters) ++on[counter.pid()];
   EXPECT_EQ(on.size(), 2u);
+}
+
+TEST(Tcp, ObjectsMayBeSignalled) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker worker(manager.engine(), 1);
+  auto signals = manager.create<tcp_test_here::Signals>();
+  EXPECT_FALSE(signals->is_blocked(SIGTERM));
+  EXPECT_FALSE(signals->is_blocked(SIGCHLD)) << "what a method starts would inherit it";
+}
+
+TEST(Tcp, AWorkerWithTooManySlotsSaysSo) {
+  TestWorker worker(free_tcp_address(), 5000);
+  worker.wait_end();
+  EXPECT_THAT(worker.output(), HasSubstr("5000 slots"));
 }
 
 TEST(Tcp, WorkersStartFirstAndFindTheNextLearner) {

@@ -9,7 +9,6 @@
 namespace parl::internal {
 namespace {
 
-constexpr int kMostSlots = 4096;
 constexpr size_t kMostClasses = 10000;
 
 bool is_last(const Frame& frame) {

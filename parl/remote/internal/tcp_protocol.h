@@ -25,6 +25,7 @@ namespace parl::internal {
 
 enum class ControlKind : uint8_t { kHello = 64, kChallenge, kProof, kWelcome, kRefuse, kOffer, kBeat, kBye, kOutput };
 
+inline constexpr int kMostSlots = 4096;  // of one worker
 inline constexpr const char* kMark = "parl-remote";
 
 // Its first two fields can be read by any version.

@@ -28,6 +28,7 @@ constexpr milliseconds kFirstPause{20}, kLongestPause{2000}, kRefusedPause{5000}
 constexpr int kLearnersPatience = 60;                        // times the heartbeat's: a stopped learner is not lost
 constexpr auto kKernelPatience = std::chrono::seconds(120);  // but its machine's kernel answers
 constexpr auto kGrace = std::chrono::milliseconds(500);      // for destructors once the learner is gone
+constexpr auto kGoodSession = std::chrono::seconds(2);       // one that ends sooner is no reason to hurry
 constexpr int kSlack = 8;                                    // objects on their way out
 
 Time now() { return std::chrono::steady_clock::now(); }
@@ -49,7 +50,9 @@ Time now() { return std::chrono::steady_clock::now(); }
 // ---- WorkerSession ----
 
 WorkerSession::WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output)
-    : security_(security), slots_(slots), object_(object), output_(output), own_(make_greeting(security)) {}
+    : security_(security), slots_(slots), object_(object), output_(output), own_(make_greeting(security)) {
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
+}
 
 WorkerSession::~WorkerSession() {
   for (auto& [number, thread] : threads_) thread.join();
@@ -188,6 +191,7 @@ void WorkerSession::begin(uint32_t number, Frame frame) {
 }
 
 void WorkerSession::run(uint32_t number, const std::shared_ptr<HostedObject>& object) {
+  ::pthread_sigmask(SIG_SETMASK, &signals_, nullptr);  // begun by the I/O thread, where all are blocked
   ::pthread_setname_np(::pthread_self(), fmt::format("parl-{}", number).substr(0, 15).c_str());
   try {
     object->serve();
@@ -315,12 +319,19 @@ void Dialer::pause(bool was_refused, TimePoint deadline) {
 }
 
 std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, TimePoint deadline) {
+  if (welcomed_ != kNoWait) {
+    if (now() - welcomed_ >= kGoodSession) {
+      pause_ = milliseconds(0);
+    } else {
+      pause(false, deadline);
+    }
+  }
   for (;;) {
     std::string why;
     bool was_refused = false;
     if (auto session = attempt(slots, object, deadline, why, was_refused)) {
       reported_.clear();
-      pause_ = milliseconds(0);
+      welcomed_ = now();
       return session;
     }
     report(why);
@@ -334,6 +345,7 @@ std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, 
 void run_tcp_worker(const std::string& address, int slots, const Security& security) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
+    PARL_CHECK(slots >= 1 && slots <= kMostSlots, "{} slots are asked for, 1 to {} are possible", slots, kMostSlots);
     check_guarded(parse_address(address), security);
     raise_descriptor_limit();
     static WorkerOutput* const output = new WorkerOutput;  // for the whole life of the process, its exit included

@@ -5,6 +5,8 @@
 // is not lost, only one whose machine does not answer or which closes the connection. Thread rule: see each class.
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -67,7 +69,8 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   const ClassInfo* const object_;
   WorkerOutput* const output_;
   const Greeting own_;
-  Greeting learner_;                                                     // the loop's
+  sigset_t signals_;  // what is blocked for objects: as on the thread that dials
+  Greeting learner_;  // the loop's
   enum class Stage { kHello, kProof, kServing } stage_ = Stage::kHello;  // the loop's
   std::shared_ptr<Connection> connection_;                               // set before anything else happens
 
@@ -100,6 +103,7 @@ class Dialer {
   WorkerOutput* const output_;
   std::string reported_;
   std::chrono::milliseconds pause_{0};
+  TimePoint welcomed_ = kNoWait;  // the last time
   IoLoop loop_;
 };
 
