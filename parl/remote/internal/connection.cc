@@ -98,11 +98,23 @@ void Connection::send(uint32_t object, uint8_t kind, uint64_t id, const Writer& 
     end("could not be told more, for want of memory");
     throw;
   }
-  if (send_closed_) sent_some_.notify_all();
+  if (send_closed_) end_after_failed_write();
   if (sender_.pending() && !wants_write_) {
     wants_write_ = true;
     loop_.change(watch_, interest_locked());
   }
+}
+
+// Under send_mutex_. What the peer has still said is read first. A connection that finishes waits for the peer anyway.
+void Connection::end_after_failed_write() {
+  sent_some_.notify_all();
+  loop_.post([self = shared_from_this()] { self->read_rest(); });
+}
+
+void Connection::read_rest() {
+  if (is_ended_ || is_finishing_) return;
+  if (read_frames() && !is_ended_) return loop_.post([self = shared_from_this()] { self->read_rest(); });
+  if (!is_ended_ && !is_finishing_) do_end(transport_->error());
 }
 
 void Connection::wait_sent(uint64_t bytes) {
@@ -126,6 +138,7 @@ void Connection::on_writable() {
     std::lock_guard lock(send_mutex_);
     const auto sent = send_closed_ ? MuxSender::Sent::kClosed : sender_.flush(*transport_);
     if (sent == MuxSender::Sent::kClosed) send_closed_ = true;
+    if (sent == MuxSender::Sent::kClosed) end_after_failed_write();
     if (sent != MuxSender::Sent::kPending) {
       wants_write_ = false;
       loop_.change(watch_, interest_locked());

@@ -77,6 +77,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_events(uint32_t events);
   void shake_hands();
   void on_writable();
+  void end_after_failed_write();
+  void read_rest();
   bool read_frames();
   void handle(uint32_t object, Frame frame);
   void on_timer(Time due);

@@ -26,6 +26,7 @@ namespace {
 
 constexpr auto kKernelPatience = std::chrono::seconds(120);
 constexpr size_t kMostStrangers = 256;  // connections that have not said who they are
+constexpr auto kListenLater = std::chrono::milliseconds(100);
 constexpr auto kComplainEvery = std::chrono::seconds(5);
 
 class TcpEngine final : public Engine, public TcpPeer::Owner {
@@ -51,6 +52,7 @@ class TcpEngine final : public Engine, public TcpPeer::Owner {
   void on_connection(int listener);
   void admit(UniqueFd socket);
   void turn_away(int listener, int error);
+  void listen_later(int listener);
   void complain(const std::string& text);
   void judge_stranger(const std::weak_ptr<TcpPeer>& peer);
   void check_open() const;
@@ -95,6 +97,7 @@ TcpEngine::TcpEngine(std::shared_ptr<ManagerShared> shared)
   listeners_ = listen_on(address_);
   shared_->options.engine = address_.text();
   loop_ = std::make_unique<IoLoop>();
+  std::lock_guard lock(mutex_);
   for (const UniqueFd& socket : listeners_) {
     const int fd = socket.get();
     listener_watches_.push_back(loop_->watch(fd, EPOLLIN, [this, fd](uint32_t) { on_connection(fd); }));
@@ -138,8 +141,25 @@ void TcpEngine::complain(const std::string& text) {
 void TcpEngine::turn_away(int listener, int error) {
   complain(resource_message("a worker at " + address_.text() + " is turned away", error, 1));
   reserve_.reset();
-  UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).reset();
+  const bool is_gone = UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).get() >= 0;
   reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!is_gone || !reserve_) listen_later(listener);
+}
+
+// Somebody else in the program took the last descriptor.
+void TcpEngine::listen_later(int listener) {
+  const auto own =
+      std::find_if(listeners_.begin(), listeners_.end(), [&](const auto& l) { return l.get() == listener; });
+  uint64_t watch;
+  {
+    std::lock_guard lock(mutex_);
+    watch = listener_watches_[static_cast<size_t>(own - listeners_.begin())];
+  }
+  loop_->change(watch, 0);
+  loop_->at(std::chrono::steady_clock::now() + kListenLater, [this, watch] {
+    if (!reserve_) reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    loop_->change(watch, EPOLLIN);
+  });
 }
 
 void TcpEngine::admit(UniqueFd socket) {
