@@ -117,14 +117,14 @@ void Connection::read_rest() {
   if (!is_ended_ && !is_finishing_) do_end(transport_->error());
 }
 
-void Connection::wait_sent(uint64_t bytes) {
+void Connection::wait_sent(uint32_t object, uint64_t bytes) {
   std::unique_lock lock(send_mutex_);
-  sent_some_.wait(lock, [&] { return send_closed_ || sender_.queued_bytes() <= bytes; });
+  sent_some_.wait(lock, [&] { return send_closed_ || sender_.queued_bytes(object) <= bytes; });
 }
 
-uint64_t Connection::queued_bytes() {
+uint64_t Connection::queued_bytes(uint32_t object) {
   std::lock_guard lock(send_mutex_);
-  return sender_.queued_bytes();
+  return sender_.queued_bytes(object);
 }
 
 uint64_t Connection::bytes_sent() {

@@ -57,8 +57,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     wire::save(writer, message);
     send(0, static_cast<uint8_t>(kind), 0, writer);
   }
-  // Waits while more than `bytes` are on their way out.
-  void wait_sent(uint64_t bytes);
+  // Waits while more than `bytes` of this object are on their way out.
+  void wait_sent(uint32_t object, uint64_t bytes);
 
   // Ends it: `why` goes to on_end(), on the loop's thread, soon.
   void end(std::string why);
@@ -68,7 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void await_end(std::string why);
 
   const std::string& peer() const { return peer_; }  // address, and identity if a certificate gives one
-  uint64_t queued_bytes();
+  uint64_t queued_bytes(uint32_t object);
   uint64_t bytes_sent();
   uint64_t bytes_received() const { return received_.load(std::memory_order_relaxed); }
 

@@ -58,7 +58,7 @@ void HostedObject::send(FrameKind kind, uint64_t id, Writer&& writer, bool may_t
   if (is_last && on_leaving_) std::exchange(on_leaving_, nullptr)();
   connection_->send(number_, static_cast<uint8_t>(kind), id, writer,
                     [&] { return std::make_shared<Writer>(std::move(writer)); });
-  connection_->wait_sent(kMostQueued);
+  connection_->wait_sent(number_, kMostQueued);
 }
 
 // False: the connection has ended.

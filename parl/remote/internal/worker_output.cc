@@ -78,7 +78,7 @@ void WorkerOutput::deliver(const char* text, size_t bytes) {
     std::lock_guard lock(mutex_);
     connection = connection_;
   }
-  if (!connection || connection->queued_bytes() > kMostQueued) return;
+  if (!connection || connection->queued_bytes(0) > kMostQueued) return;
   try {
     connection->tell(ControlKind::kOutput, std::string(text, bytes));
   } catch (const std::bad_alloc&) {  // lost
