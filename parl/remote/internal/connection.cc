@@ -248,10 +248,30 @@ void Connection::do_finish(std::string why, bool closes_first) {
   is_finishing_ = true;
   closes_first_ = closes_first;
   why_finished_ = std::move(why);
-  finish_timer_ = loop_.at(std::chrono::steady_clock::now() + kFinish,
-                           [self = shared_from_this()] { self->do_end(self->why_finished_); });
+  set_finish_timer();
   std::lock_guard lock(send_mutex_);
+  finish_was_pending_ = sender_.pending();
+  sent_at_finish_ = sender_.bytes_sent();
   if (closes_first_ && !sender_.pending()) transport_->end_sending();
+}
+
+void Connection::set_finish_timer() {
+  finish_timer_ =
+      loop_.at(std::chrono::steady_clock::now() + kFinish, [self = shared_from_this()] { self->on_finish_timer(); });
+}
+
+// A slow link gets its time for what was accepted, as long as it takes some.
+void Connection::on_finish_timer() {
+  if (is_ended_) return;
+  bool goes_on;
+  {
+    std::lock_guard lock(send_mutex_);
+    goes_on = !send_closed_ && finish_was_pending_ && sender_.bytes_sent() > sent_at_finish_;
+    finish_was_pending_ = sender_.pending();
+    sent_at_finish_ = sender_.bytes_sent();
+  }
+  if (goes_on) return set_finish_timer();
+  do_end(why_finished_);
 }
 
 void Connection::do_end(const std::string& why) {

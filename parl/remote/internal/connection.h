@@ -62,7 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Ends it: `why` goes to on_end(), on the loop's thread, soon.
   void end(std::string why);
-  // The same, after what was sent has gone and the peer has closed its side, or a second has passed.
+  // The same, after what was sent has gone and the peer has closed its side, or a second has passed without progress.
   void finish(std::string why);
   // The same, but the peer shall close first: this side stays open until it has, or a second has passed.
   void await_end(std::string why);
@@ -86,6 +86,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void judge_later(Time now);
   void say_alive(Time now);
   void do_end(const std::string& why);
+  void set_finish_timer();
+  void on_finish_timer();
   void do_finish(std::string why, bool closes_first);
   uint32_t interest_locked() const;
 
@@ -101,6 +103,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string why_finished_;
   Milliseconds beat_{0}, patience_{0};  // 0: not judged
   Time heard_{}, spoke_{};
+  bool finish_was_pending_ = false;
+  uint64_t sent_at_finish_ = 0;
   uint64_t sent_before_ = 0, timer_ = 0, finish_timer_ = 0;
 
   std::mutex send_mutex_;

@@ -25,7 +25,8 @@ namespace parl::internal {
 namespace {
 
 constexpr auto kKernelPatience = std::chrono::seconds(120);
-constexpr size_t kMostStrangers = 256;  // connections that have not said who they are
+constexpr size_t kMostStrangers = 256;               // connections that have not said who they are
+constexpr auto kFarewell = std::chrono::seconds(2);  // for what was sent last
 constexpr auto kListenLater = std::chrono::milliseconds(100);
 constexpr auto kComplainEvery = std::chrono::seconds(5);
 
@@ -413,7 +414,12 @@ void TcpEngine::shutdown(TimePoint deadline) {
   {
     std::unique_lock lock(mutex_);
     for (const Peer& peer : peers_) peer->bye("the manager has ended", unfinished.count(peer) > 0);
-    changed_.wait(lock, [&] { return peers_.empty() && strangers_.empty(); });
+    const auto is_done = [&] { return peers_.empty() && strangers_.empty(); };
+    if (deadline != kForever) {
+      changed_.wait_until(lock, std::max(deadline, std::chrono::steady_clock::now() + kFarewell), is_done);
+      for (const Peer& peer : peers_) peer->connection().end("the manager has ended");
+    }
+    changed_.wait(lock, is_done);
   }
   loop_.reset();  // joins: no handler runs any more
   listeners_.clear();
