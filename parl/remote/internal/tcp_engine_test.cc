@@ -196,6 +196,24 @@ TEST(Tcp, AnObjectKeepsItsStateWhenItsLearnerDies) {
   EXPECT_EQ(offered.get(), "returned");
 }
 
+TEST(Tcp, AnObjectThatIsNotTakenInTimeDialsAgain) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  TestProxy proxy(manager.engine());
+  auto offered = offer_object(Counter(5), proxy.address());
+  ASSERT_TRUE(eventually([&] {
+    const auto error = expect_remote_error(RemoteErrorKind::kRefused,
+                                           [&] { manager.get_remote<tcp_test_here::Twin>(Place{.timeout = 1ms}); });
+    return error.message().find("(1 objects") != std::string::npos;
+  }));
+  proxy.set(TestProxy::Mode::kStall);
+  expect_remote_error(RemoteErrorKind::kTimeout, [&] { manager.get_remote<Counter>(Place{.timeout = 50ms}); });
+  proxy.set(TestProxy::Mode::kPass);
+  auto counter = manager.get_remote<Counter>();
+  EXPECT_EQ(counter->get(), 5);
+  counter.reset();
+  EXPECT_EQ(offered.get(), "returned");
+}
+
 TEST(Tcp, NoLearnerInTimeIsAnError) {
   auto offered = offer_object(Counter(5), free_tcp_address(), 30ms);
   EXPECT_THAT(offered.get(), HasSubstr("no learner"));

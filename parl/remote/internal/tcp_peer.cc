@@ -187,6 +187,7 @@ std::vector<AttachmentPlace> TcpObjectLink::send(FrameKind kind, uint64_t id, co
 
 void TcpObjectLink::give_up() {
   drop_listener();
+  if (peer_->is_object()) return peer_->connection().end("was not taken in time, and may dial again");  // it lives on
   bool is_begun;
   {
     std::lock_guard lock(mutex_);
