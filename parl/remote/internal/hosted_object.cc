@@ -94,7 +94,14 @@ HostedObject::End HostedObject::serve_all() {
   return End::kCutOff;
 }
 
+// The last to hold an object may be another thread: this one's context does not wait for it.
+struct HostedObject::Leaving {
+  ~Leaving() { runner.leave_thread(); }
+  ObjectRunner& runner;
+};
+
 HostedObject::End HostedObject::serve() {
+  const Leaving leaving{runner_};
   const End end = serve_all();
   if (!runner_.has_object()) return end;
   runner_.destroy();
@@ -104,6 +111,7 @@ HostedObject::End HostedObject::serve() {
 }
 
 HostedObject::End HostedObject::serve(const ClassInfo& info, void* object) {
+  const Leaving leaving{runner_};
   runner_.adopt(info, object);
   const End end = serve_all();
   if (end == End::kGoodbye) send(FrameKind::kGone, 0, Writer(), false);

@@ -40,6 +40,7 @@ class HostedObject final : public ObjectRunner::Home {
   void prepare(const CreateHead& head) override;
 
  private:
+  struct Leaving;
   bool next(Frame& out);
   End serve_all();
 

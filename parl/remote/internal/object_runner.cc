@@ -52,6 +52,8 @@ class ObjectRunner::Context : public ObjectThread {
 ObjectRunner::ObjectRunner(Home& home) : home_(home) {}
 ObjectRunner::~ObjectRunner() = default;
 
+void ObjectRunner::leave_thread() { context_.reset(); }
+
 void ObjectRunner::send_failure(uint64_t id, const RemoteFailure& failure) {
   Writer writer;
   wire::save(writer, failure);

@@ -43,6 +43,8 @@ class ObjectRunner {
   void call(Frame frame);
   // Destroys the object, unless it was adopted. What its destructor throws is logged.
   void destroy();
+  // Before another thread may destroy it: this thread works for no object any more.
+  void leave_thread();
   // The last call took so long that there may be news.
   bool was_long() const { return was_long_; }
   bool has_object() const { return object_ != nullptr; }

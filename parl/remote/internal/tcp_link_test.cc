@@ -1,10 +1,17 @@
 // The two ends of an object's link at the learner, at the moments when something else happens at the same time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "parl/remote/conformance.h"
+#include "parl/remote/internal/context.h"
+#include "parl/remote/internal/hosted_object.h"
 #include "parl/remote/internal/tcp_peer.h"
 #include "parl/remote/internal/wire_channel.h"
 
@@ -35,6 +42,41 @@ TEST(TcpLink, WhoAttachesWhileTheConnectionEndsIsTold) {
   EXPECT_EQ(second->count, 1);
   link.attach(third);
   EXPECT_EQ(third->count, 1);
+}
+
+struct Silent final : Connection::Listener {
+  void on_open(const std::shared_ptr<Connection>&) override {}
+  void on_frame(uint32_t, Frame) override {}
+  void on_end(const std::string&) override { ended.set_value(); }
+  std::promise<void> ended;
+};
+
+Frame frame_of(FrameKind kind, const Writer& writer) {
+  Frame frame;
+  frame.kind = static_cast<uint8_t>(kind);
+  frame.head.assign(writer.head().begin(), writer.head().end());
+  return frame;
+}
+
+TEST(HostedObject, LeavesItsThread) {
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+  const UniqueFd other(fds[1]);
+  IoLoop loop;
+  const auto listener = std::make_shared<Silent>();
+  const auto connection = Connection::start(loop, make_plain_transport(UniqueFd(fds[0])), listener);
+  {
+    HostedObject object(connection, 1, nullptr);
+    Counter counter(1);
+    Writer writer;
+    wire::save(writer, CreateHead{"Counter", fingerprint(class_info<Counter>()), "", Placement(), 0});
+    object.deliver(frame_of(FrameKind::kTake, writer));
+    object.deliver(frame_of(FrameKind::kGoodbye, Writer()));
+    EXPECT_EQ(object.serve(class_info<Counter>(), &counter), HostedObject::End::kGoodbye);
+    EXPECT_EQ(ObjectThread::current(), nullptr) << "while the object's shell still lives";
+  }
+  connection->end("the test is over");
+  listener->ended.get_future().wait();
 }
 
 struct NotingLink final : ObjectLink {
