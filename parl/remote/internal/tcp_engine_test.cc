@@ -27,6 +27,23 @@ class Signals {
   }
 };
 PARL_REMOTE_CLASS(Signals, is_blocked);
+
+// Its thread waits at its very end.
+class Lingering {
+ public:
+  bool linger(const std::string& gate) {
+    struct AtTheEnd {
+      ~AtTheEnd() {
+        if (!gate.empty()) parl::conformance::Gate::wait(gate);
+      }
+      std::string gate;
+    };
+    static thread_local AtTheEnd at_the_end;
+    at_the_end.gate = gate;
+    return true;
+  }
+};
+PARL_REMOTE_CLASS(Lingering, linger);
 }  // namespace tcp_test_here
 
 namespace tcp_test_there {
@@ -121,6 +138,18 @@ TEST(Tcp, ObjectsMayBeSignalled) {
   auto signals = manager.create<tcp_test_here::Signals>();
   EXPECT_FALSE(signals->is_blocked(SIGTERM));
   EXPECT_FALSE(signals->is_blocked(SIGCHLD)) << "what a method starts would inherit it";
+}
+
+TEST(Tcp, AThreadThatLingersHoldsUpNobody) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker worker(manager.engine(), 1);
+  const Gate go;
+  {
+    auto lingering = manager.create<tcp_test_here::Lingering>();
+    EXPECT_TRUE(lingering->linger(go.path()));
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(manager.create<Counter>(i)->get(), i);
+  go.open();
 }
 
 TEST(Tcp, AWorkerWithTooManySlotsSaysSo) {

@@ -54,10 +54,6 @@ WorkerSession::WorkerSession(const Security& security, int slots, const ClassInf
   ::pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
 }
 
-WorkerSession::~WorkerSession() {
-  for (auto& [number, thread] : threads_) thread.join();
-}
-
 void WorkerSession::on_open(const std::shared_ptr<Connection>& self) {
   {
     std::lock_guard lock(mutex_);
@@ -155,20 +151,7 @@ void WorkerSession::give_up(const std::string& why) {
   connection_->finish(why);
 }
 
-// Threads that have left their object's code; to be joined outside the lock.
-std::vector<std::thread> WorkerSession::take_ended() {
-  std::lock_guard lock(mutex_);
-  std::vector<std::thread> ended;
-  for (const uint32_t number : ended_threads_) {
-    ended.push_back(std::move(threads_.at(number)));
-    threads_.erase(number);
-  }
-  ended_threads_.clear();
-  return ended;
-}
-
 void WorkerSession::begin(uint32_t number, Frame frame) {
-  for (std::thread& thread : take_ended()) thread.join();
   auto object = std::make_shared<HostedObject>(connection_, number, [this, number] { leave(number); });
   object->deliver(std::move(frame));
   std::lock_guard lock(mutex_);
@@ -179,7 +162,9 @@ void WorkerSession::begin(uint32_t number, Frame frame) {
     changed_.notify_all();
   } else {
     try {
-      threads_.emplace(number, std::thread([this, number, object] { run(number, object); }));
+      // Nobody waits for what a thread does when it has left its object: thread_local destructors may take their time.
+      std::thread([self = shared_from_this(), number, object] { self->run(number, object); }).detach();
+      ++running_;
     } catch (const std::system_error& error) {
       objects_.erase(number);
       RemoteFailure failure = make_failure(RemoteErrorKind::kRefused, fmt::format("no thread: {}", error.what()));
@@ -201,7 +186,7 @@ void WorkerSession::run(uint32_t number, const std::shared_ptr<HostedObject>& ob
   }
   std::lock_guard lock(mutex_);
   objects_.erase(number);
-  ended_threads_.push_back(number);
+  --running_;
   changed_.notify_all();
 }
 
@@ -250,12 +235,8 @@ void WorkerSession::end(const std::string& why) {
 }
 
 bool WorkerSession::end_objects(TimePoint deadline) {
-  {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, deadline, [&] { return ended_threads_.size() == threads_.size(); })) return false;
-  }
-  for (std::thread& thread : take_ended()) thread.join();
-  return true;
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [&] { return running_ == 0; });
 }
 
 std::string WorkerSession::why() const {

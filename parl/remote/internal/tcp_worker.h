@@ -31,7 +31,6 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   // `object`: the class of the one object on offer, else null: `slots` of any class of this program. `output`: sends to
   // the learner from its welcome on; may be null.
   WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output);
-  ~WorkerSession() override;
 
   // Waits until the learner has said welcome, or the end, or `deadline`. False: not welcome.
   bool wait_welcome(TimePoint deadline);
@@ -62,7 +61,6 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   void begin(uint32_t number, Frame frame);
   void run(uint32_t number, const std::shared_ptr<HostedObject>& object);
   void leave(uint32_t number);
-  std::vector<std::thread> take_ended();
 
   const Security security_;
   const int slots_;
@@ -79,8 +77,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   bool is_welcome_ = false, is_ended_ = false, was_refused_ = false, must_force_ = false;
   std::string why_;
   std::map<uint32_t, std::shared_ptr<HostedObject>> objects_;
-  std::map<uint32_t, std::thread> threads_;
-  std::vector<uint32_t> ended_threads_;
+  size_t running_ = 0;  // threads that are in code of objects
   std::shared_ptr<HostedObject> taken_;
 };
 
