@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "parl/core/check.h"
-#include "parl/core/log.h"
 #include "parl/remote/internal/address.h"
 
 namespace parl::internal {
@@ -169,8 +168,7 @@ bool Connection::read_frames() {
     received_.store(reader_.bytes_received(), std::memory_order_relaxed);
   }
   if (!garbage.empty()) {
-    if (!is_finishing_) log().error("{} sent what cannot be understood and is cut off: {}", peer_, garbage);
-    do_end("sent what cannot be understood: " + garbage);
+    do_end("sent what cannot be understood and is cut off: " + garbage);
   } else if (got == MuxReader::Got::kClosed) {
     do_end(is_finishing_ ? why_finished_ : transport_->error());
   } else if (got == MuxReader::Got::kTurnOver && transport_->has_buffered()) {

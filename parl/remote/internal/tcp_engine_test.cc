@@ -341,6 +341,19 @@ TEST(Tcp, StrangersAreCutOffAndServiceGoesOn) {
   EXPECT_EQ(manager.create<Counter>(3)->get(), 3);
 }
 
+TEST(Tcp, SilentStrangersKeepNobodyOut) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));  // which lets each of them be silent for 10 s
+  const Address address = parse_address(manager.engine());
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(connect_to(address, std::chrono::steady_clock::now() + 5s));
+  const double took = seconds_of([&] {
+    auto offered = offer_object(Counter(3), manager.engine());
+    EXPECT_EQ(manager.get_remote<Counter>()->get(), 3);
+    EXPECT_EQ(offered.get(), "returned");
+  });
+  EXPECT_LT(took, 8);
+}
+
 TEST(Tcp, ASecondLearnerOnThePortIsAnErrorThatSaysSo) {
   RemoteManager first(tcp("tcp://127.0.0.1:0"));
   try {

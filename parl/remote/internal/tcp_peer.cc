@@ -92,10 +92,9 @@ void TcpPeer::on_bye(Reader& reader) {
 
 void TcpPeer::refuse(const std::string& text) {
   stage_ = Stage::kEnding;
-  log().warn("a worker at {} is refused: {}", connection_->peer(), text);
   connection_->tell(ControlKind::kRefuse, Bye{text, false});
   connection_->finish("was refused: " + text);
-  owner_.on_refused(text);
+  owner_.on_refused(connection_->peer(), text);
 }
 
 void TcpPeer::on_end(const std::string& why) {
@@ -108,6 +107,15 @@ void TcpPeer::on_end(const std::string& why) {
   }
   if (is_ready_ && bye_.empty() && !is_sent_away_)
     log().warn("the worker process {} on {} {}; {} objects were there", worker_.pid, worker_.host, why, objects.size());
+  if (!is_ready_ && stage_ != Stage::kEnding) {
+    if (!is_open_) {
+      owner_.on_refused(connection_->peer(), why);
+    } else if (connection_->bytes_received() == 0 && why == "closed its connection") {
+      log().debug("somebody at {} looked whether this port is open", connection_->peer());
+    } else {
+      owner_.on_stranger_gone(connection_->peer(), why);
+    }
+  }
   for (const auto& [number, link] : objects) link->on_end(why);
   owner_.on_gone(shared_from_this());
 }

@@ -74,7 +74,11 @@ void expect_turned_away(const std::string& learner, std::vector<std::pair<std::s
   RemoteManager manager(with_certificates(learner));
   TestWorker worker(manager.engine(), 1, std::move(environment));
   EXPECT_TRUE(eventually([&] { return worker.output().find(why) != std::string::npos; }, 20s)) << worker.output();
-  expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 1ms}); });
+  EXPECT_TRUE(eventually([&] {  // the learner says it too
+    const auto error =
+        expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 1ms}); });
+    return error.message().find("failed in the TLS handshake") != std::string::npos;
+  }));
 }
 
 TEST(Tls, APeerThatHasGoneIsAnErrorAndNoSignal) {
