@@ -66,6 +66,11 @@ void Connection::shake_hands() {
     case Transport::Step::kDone:
       break;
   }
+  try {
+    binding_ = transport_->binding();
+  } catch (const std::exception& error) {
+    return do_end(error.what());
+  }
   is_open_ = true;
   loop_.change(watch_, EPOLLIN);
   if (const std::string who = transport_->identity(); !who.empty()) peer_ += " (" + who + ")";

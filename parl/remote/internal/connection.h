@@ -67,7 +67,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The same, but the peer shall close first: this side stays open until it has, or a second has passed.
   void await_end(std::string why);
 
-  const std::string& peer() const { return peer_; }  // address, and identity if a certificate gives one
+  const std::string& binding() const { return binding_; }  // the transport's, from on_open() on
+  const std::string& peer() const { return peer_; }        // address, and identity if a certificate gives one
   uint64_t queued_bytes(uint32_t object);
   uint64_t bytes_sent();
   uint64_t bytes_received() const { return received_.load(std::memory_order_relaxed); }
@@ -93,7 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   IoLoop& loop_;
   std::unique_ptr<Transport> transport_;
-  std::string peer_;
+  std::string peer_, binding_;
   MuxReader reader_;  // the loop's
   std::atomic<uint64_t> watch_{0}, received_{0};
 

@@ -415,16 +415,18 @@ TEST(Tcp, AWorkerWithATokenWantsToSeeTheLearners) {
   EXPECT_TRUE(eventually([&] { return careful.output().find("the learner has none") != std::string::npos; }));
 }
 
-TEST(Tcp, ProofsDifferBySideAndNonce) {
+TEST(Tcp, ProofsDifferBySideNonceAndChannel) {
   Security security;
   security.token = "0123456789abcdef";
   const Greeting a = make_greeting(security), b = make_greeting(security);
-  const std::string mac = prove(security, Side::kWorker, a, b);
-  EXPECT_TRUE(is_proved(security, Side::kWorker, a, b, mac));
-  EXPECT_FALSE(is_proved(security, Side::kLearner, a, b, mac));
-  EXPECT_FALSE(is_proved(security, Side::kWorker, b, a, mac));
-  EXPECT_FALSE(is_proved(security, Side::kWorker, a, make_greeting(security), mac));
-  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, ""));
+  const std::string mac = prove(security, Side::kWorker, a, b, "channel");
+  EXPECT_TRUE(is_proved(security, Side::kWorker, a, b, "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kLearner, a, b, "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, b, a, "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, make_greeting(security), "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, "channel", ""));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, "another", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, "", mac));
 }
 
 }  // namespace

@@ -60,12 +60,13 @@ void TcpPeer::on_hello(Reader& reader) {
 
 void TcpPeer::on_proof(Reader& reader) {
   const auto proof = wire::load<Proof>(reader);
-  if (!is_proved(security_, Side::kWorker, worker_, own_, proof.mac))
+  if (!is_proved(security_, Side::kWorker, worker_, own_, connection_->binding(), proof.mac))
     return refuse("its token is not the one of this learner");
   stage_ = Stage::kOffer;
   connection_->trust({}, 1 + kMostSlots, heartbeat_ / 4, heartbeat_);
-  connection_->tell(ControlKind::kWelcome,
-                    Welcome{prove(security_, Side::kLearner, worker_, own_), heartbeat_.count()});
+  connection_->tell(
+      ControlKind::kWelcome,
+      Welcome{prove(security_, Side::kLearner, worker_, own_, connection_->binding()), heartbeat_.count()});
 }
 
 void TcpPeer::on_offer(Reader& reader) {

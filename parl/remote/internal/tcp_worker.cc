@@ -102,12 +102,13 @@ void WorkerSession::on_challenge(Reader& reader) {
   if (!learner_.has_token && !security_.token.empty())
     return give_up("this side has a token (PARL_TOKEN_FILE) and the learner has none: it may be somebody else's");
   stage_ = Stage::kProof;
-  connection_->tell(ControlKind::kProof, Proof{prove(security_, Side::kWorker, own_, learner_)});
+  connection_->tell(ControlKind::kProof,
+                    Proof{prove(security_, Side::kWorker, own_, learner_, connection_->binding())});
 }
 
 void WorkerSession::on_welcome(Reader& reader) {
   const auto welcome = wire::load<Welcome>(reader);
-  if (!is_proved(security_, Side::kLearner, own_, learner_, welcome.mac))
+  if (!is_proved(security_, Side::kLearner, own_, learner_, connection_->binding(), welcome.mac))
     return give_up("the learner's token is another one");
   PARL_CHECK(welcome.heartbeat_ms > 0 && welcome.heartbeat_ms < 86'400'000, "a heartbeat of {} ms",
              welcome.heartbeat_ms);

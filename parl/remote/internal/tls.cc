@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "parl/core/check.h"
@@ -163,6 +164,16 @@ class TlsTransport final : public Transport {
     return std::string("certificate of ") + name.data();
   }
 
+  std::string binding() const override {
+    constexpr std::string_view kLabel = "EXPORTER-parl-remote-token";
+    std::lock_guard lock(mutex_);
+    std::array<unsigned char, 32> secret{};
+    const int done = ::SSL_export_keying_material(ssl_.get(), secret.data(), secret.size(), kLabel.data(),
+                                                  kLabel.size(), nullptr, 0, 0);
+    PARL_CHECK(done == 1, "the TLS connection has no name: {}", last_error("unknown error"));
+    return std::string(reinterpret_cast<const char*>(secret.data()), secret.size());
+  }
+
  private:
   ssize_t outcome(int result) {
     const int why = ::SSL_get_error(ssl_.get(), result);
@@ -261,9 +272,11 @@ class OpenSslContext final : public TlsContext {
     const bool is_number = ::inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
                            ::inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
     if (is_number) {
-      ::X509_VERIFY_PARAM_set1_ip_asc(::SSL_get0_param(ssl), host.c_str());
+      PARL_CHECK(::X509_VERIFY_PARAM_set1_ip_asc(::SSL_get0_param(ssl), host.c_str()) == 1,
+                 "TLS cannot check that a certificate bears the name '{}'", host);
     } else {
-      ::SSL_set1_host(ssl, host.c_str());
+      PARL_CHECK(::SSL_set1_host(ssl, host.c_str()) == 1, "TLS cannot check that a certificate bears the name '{}'",
+                 host);
       ::SSL_set_tlsext_host_name(ssl, host.c_str());
     }
   }

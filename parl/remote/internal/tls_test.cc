@@ -81,6 +81,19 @@ void expect_turned_away(const std::string& learner, std::vector<std::pair<std::s
   }));
 }
 
+TEST(Tls, ATokenWithin) {
+  const Folder folder;
+  make_certificates(folder.path, {"127.0.0.1"});
+  make_token(folder.path + "/token");
+  Options options = with_certificates(folder.path + "/learner");
+  options.token_file = folder.path + "/token";
+  RemoteManager manager(options);
+  const TestWorker worker(
+      manager.engine(), 1,
+      {{"PARL_CERTIFICATES", folder.path + "/worker"}, {"PARL_TOKEN_FILE", folder.path + "/token"}});
+  EXPECT_EQ(manager.create<Counter>(4)->get(), 4);
+}
+
 TEST(Tls, APeerThatHasGoneIsAnErrorAndNoSignal) {
   const Folder folder;
   make_certificates(folder.path, {"127.0.0.1"});
@@ -96,6 +109,8 @@ TEST(Tls, APeerThatHasGoneIsAnErrorAndNoSignal) {
     is_done = there == Transport::Step::kDone && here == Transport::Step::kDone;
   }
   ASSERT_TRUE(is_done);
+  EXPECT_EQ(learner->binding().size(), 32u);
+  EXPECT_EQ(learner->binding(), worker->binding());
   worker.reset();  // as when its process is killed: no word of parting
   std::vector<char> bytes(100000);
   const iovec piece{bytes.data(), bytes.size()};
