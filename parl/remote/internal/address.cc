@@ -278,6 +278,13 @@ void tune_socket(int socket, std::chrono::seconds patience) {
   set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
 }
 
+bool is_unanswered(int socket, std::chrono::milliseconds patience) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > patience.count();
+}
+
 std::string peer_name(int socket) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;

@@ -11,6 +11,7 @@ namespace parl::internal {
 namespace {
 
 constexpr size_t kStrangerStreams = 1;
+constexpr auto kKernelPatience = std::chrono::seconds(120);
 constexpr auto kFinish = std::chrono::seconds(1);
 
 OutgoingFrame pack(uint8_t kind, uint64_t id, const Writer& writer) {
@@ -204,6 +205,11 @@ void Connection::on_timer(Time due) {
   try {
     judge_later(due);
     if (is_ended_) return;
+    // The kernel's own sign of life rests while something is unacknowledged.
+    if (is_unanswered(transport_->fd(), kKernelPatience)) {
+      const auto seconds = std::chrono::seconds(kKernelPatience).count();
+      return do_end(fmt::format("gave no answer for {} s, not even its machine's kernel", seconds));
+    }
     if (now >= spoke_ + beat_) say_alive(now);
     set_timer();
   } catch (const std::bad_alloc&) {  // send() has ended it

@@ -79,6 +79,15 @@ TEST(TcpAddress, ANameWithOneAddressListensOnce) {
   EXPECT_TRUE(connect_to(name, std::chrono::steady_clock::now() + 5s));
 }
 
+TEST(TcpAddress, WhatWasAnsweredIsNotUnanswered) {
+  Address address = parse_address("tcp://127.0.0.1:0");
+  const auto listening = listen_on(address);
+  const UniqueFd socket = connect_to(address, std::chrono::steady_clock::now() + 5s);
+  ASSERT_EQ(::send(socket.get(), "a", 1, MSG_NOSIGNAL), 1);
+  EXPECT_FALSE(is_unanswered(socket.get(), 1min));
+  EXPECT_FALSE(is_unanswered(-1, 1min));
+}
+
 TEST(TcpAddress, WhatIsLocal) {
   for (const char* local : {"127.0.0.1:1", "127.8.9.1:1", "[::1]:1", "localhost:1", "unix:/x"})
     EXPECT_TRUE(is_local(parse_address(local))) << local;
