@@ -33,6 +33,11 @@ constexpr auto kFarewell = std::chrono::seconds(2);       // for what was sent l
 constexpr auto kListenLater = std::chrono::milliseconds(100);
 constexpr auto kComplainEvery = std::chrono::seconds(5);
 
+bool can_build(const OfferedClass& offered, const CreateRequest& request) {
+  const std::string& wanted = request.constructor->constructor().signature;
+  return std::find(offered.constructors.begin(), offered.constructors.end(), wanted) != offered.constructors.end();
+}
+
 class TcpEngine final : public Engine, public TcpPeer::Owner {
  public:
   explicit TcpEngine(std::shared_ptr<ManagerShared> shared);
@@ -303,7 +308,7 @@ TcpEngine::Link TcpEngine::choose_worker(const CreateRequest& request) {
     for (const Peer& peer : peers_) {
       if (peer->is_object() || peer->vacant() <= 0) continue;
       const OfferedClass* offered = peer->find(request.info->name);
-      if (!offered || offered->fingerprint != own) continue;
+      if (!offered || offered->fingerprint != own || !can_build(*offered, request)) continue;
       const int used = peer->used();
       if (best && used >= fewest) continue;
       best = peer;
@@ -340,6 +345,12 @@ std::string TcpEngine::why_no_worker(const CreateRequest& request) {
     } else if (offered->fingerprint != fingerprint(*request.info)) {
       difference = fmt::format("; on {} (pid {}) the class differs\n  there: {}\n  here:  {}", peer->host(),
                                peer->pid(), offered->fingerprint, fingerprint(*request.info));
+    } else if (!can_build(*offered, request)) {
+      difference = fmt::format(
+          "; the worker on {} (pid {}) cannot build {}{}; it offers: {}{}. parl::offer<Class(arguments)>() in its main "
+          "offers more",
+          peer->host(), peer->pid(), request.info->name, request.constructor->constructor().signature,
+          request.info->name, fmt::join(offered->constructors, ", " + request.info->name));
     } else {
       ++matching;
     }

@@ -277,6 +277,22 @@ TEST(Tcp, OtherEnginesHaveNoObjectsThatDialIn) {
 
 // A peer made by hand.
 struct RawPeer {
+  // Comes as a worker does that offers this.
+  void offer(const WorkerOffer& offer) {
+    Frame frame;
+    send(ControlKind::kHello, make_greeting({}));
+    ASSERT_TRUE(receive(frame));
+    send(ControlKind::kProof, Proof());
+    ASSERT_TRUE(receive(frame));
+    ASSERT_EQ(frame.kind, static_cast<uint8_t>(ControlKind::kWelcome));
+    send(ControlKind::kOffer, offer);
+  }
+  template <typename T>
+  void send(ControlKind kind, const T& message) {
+    Writer writer;
+    wire::save(writer, message);
+    send(kind, writer);
+  }
   explicit RawPeer(const std::string& address)
       : transport(make_plain_transport(connect_to(parse_address(address), std::chrono::steady_clock::now() + 5s))) {}
   void send(ControlKind kind, const Writer& writer) {
@@ -324,6 +340,22 @@ TEST(Tcp, AnotherProtocolIsRefusedInWords) {
   const auto error =
       expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 20ms}); });
   EXPECT_THAT(error.message(), HasSubstr("protocol 99"));
+}
+
+TEST(Tcp, AWorkerThatLacksTheConstructorIsNotChosen) {
+  Options options = tcp("tcp://127.0.0.1:0");
+  options.heartbeat_timeout = 60s;  // the one made by hand gives no sign of life
+  RemoteManager manager(options);
+  RawPeer peer(manager.engine());
+  const ClassInfo& info = class_info<Counter>();
+  peer.offer({100, false, {{info.name, fingerprint(info), {"(f8)"}}}});
+  ASSERT_TRUE(eventually([&] { return manager.slots().total == 100; }));
+  const auto error =
+      expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 20ms}, 7); });
+  EXPECT_THAT(error.message(), HasSubstr("cannot build Counter(i4)"));
+  EXPECT_THAT(error.message(), HasSubstr("it offers: Counter(f8)"));
+  const TestWorker worker(manager.engine(), 1);
+  EXPECT_EQ(manager.create<Counter>(7).pid(), worker.pid());
 }
 
 TEST(Tcp, StrangersAreCutOffAndServiceGoesOn) {

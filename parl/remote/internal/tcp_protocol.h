@@ -52,8 +52,9 @@ PARL_FIELDS(Welcome, mac, heartbeat_ms);
 
 struct OfferedClass {
   std::string name, fingerprint;
+  std::vector<std::string> constructors;  // their signatures; none for an object that exists already
 };
-PARL_FIELDS(OfferedClass, name, fingerprint);
+PARL_FIELDS(OfferedClass, name, fingerprint, constructors);
 
 struct WorkerOffer {
   int32_t slots = 0;

@@ -120,10 +120,14 @@ void WorkerSession::on_welcome(Reader& reader) {
   offer.slots = slots_;
   offer.is_object = object_ != nullptr;
   if (object_) {
-    offer.classes.push_back({object_->name, fingerprint(*object_)});
+    offer.classes.push_back({object_->name, fingerprint(*object_), {}});
   } else {
-    for (const std::string& name : offered_classes())
-      offer.classes.push_back({name, fingerprint(*find_class(name)->info)});
+    for (const std::string& name : offered_classes()) {
+      const FactoryEntry& entry = *find_class(name);
+      OfferedClass& offered = offer.classes.emplace_back(OfferedClass{name, fingerprint(*entry.info), {}});
+      for (const ConstructorInfo& constructor : entry.constructors)
+        offered.constructors.push_back(constructor.signature);
+    }
   }
   connection_->tell(ControlKind::kOffer, offer);
   if (output_) output_->send_to(connection_);  // before the first object can be here
