@@ -24,8 +24,8 @@ class ObjectRunner {
     // Looks for news while a method polls stop_requested().
     virtual void look_for_news() {}
     virtual ArrayAllocator* allocator() = 0;
-    // The object is about to be built.
-    virtual void prepare(const CreateHead& head) { (void)head; }
+    // The object is about to be built. May change where it lives.
+    virtual void prepare(CreateHead& head) { (void)head; }
   };
 
   explicit ObjectRunner(Home& home);
@@ -51,7 +51,7 @@ class ObjectRunner {
 
  private:
   class Context;
-  void construct(Reader& reader, const CreateHead& head);
+  void construct(Reader& reader, CreateHead& head);
   void settle_in(const CreateHead& head);
   void answer(bool is_good, const RemoteFailure& failure);
   bool invoke(Frame& frame, Writer& result);

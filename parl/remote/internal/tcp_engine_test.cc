@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "parl/remote/internal/auth.h"
@@ -147,6 +148,28 @@ TEST(Tcp, ObjectsMayBeSignalled) {
   auto signals = manager.create<tcp_test_here::Signals>();
   EXPECT_FALSE(signals->is_blocked(SIGTERM));
   EXPECT_FALSE(signals->is_blocked(SIGCHLD)) << "what a method starts would inherit it";
+}
+
+TEST(Tcp, ALearnersDirectoryIsNotMadeElsewhere) {
+  const std::string directory = Gate().path() + "_objects";
+  Options options = tcp("tcp://127.0.0.1:0");
+  options.directory = directory;
+  RemoteManager manager(options);
+  const TestWorker worker(manager.engine(), 2);
+  const auto is_there = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+  EXPECT_THAT(manager.create<Trouble>()->where().directory, ::testing::StartsWith(directory)) << "the same machine";
+  std::filesystem::remove_all(directory);  // as if the worker were on another machine
+  auto one = manager.create<Trouble>(), two = manager.create<Trouble>();
+  const std::string own = one->where().directory, other = two->where().directory;
+  EXPECT_TRUE(is_there(own));
+  EXPECT_TRUE(is_there(other));
+  EXPECT_NE(own, other);
+  EXPECT_FALSE(is_there(directory));
+  one.reset();
+  EXPECT_TRUE(eventually([&] { return !is_there(own); }));
+  EXPECT_TRUE(is_there(other));
+  two.reset();
+  EXPECT_TRUE(eventually([&] { return !is_there(std::filesystem::path(other).parent_path()); }));
 }
 
 TEST(Tcp, AThreadThatLingersHoldsUpNobody) {
