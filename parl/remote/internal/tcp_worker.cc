@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -43,6 +44,17 @@ Time now() { return std::chrono::steady_clock::now(); }
   args.push_back(nullptr);
   ::execv("/proc/self/exe", args.data());
   ::_exit(EXIT_FAILURE);
+}
+
+WorkerOutput* output = nullptr;  // of a worker process
+std::terminate_handler before_last_words = nullptr;
+
+// Nobody catches an exception: the learner shall hear of it before the process ends.
+void say_last_words() {
+  if (std::current_exception()) std::fprintf(stderr, "terminate: %s\n", describe_current_exception().message.c_str());
+  output->restore();
+  if (before_last_words) before_last_words();
+  std::abort();
 }
 
 }  // namespace
@@ -334,8 +346,9 @@ void run_tcp_worker(const std::string& address, int slots, const Security& secur
     PARL_CHECK(slots >= 1 && slots <= kMostSlots, "{} slots are asked for, 1 to {} are possible", slots, kMostSlots);
     check_guarded(parse_address(address), security);
     raise_descriptor_limit();
-    static WorkerOutput* const output = new WorkerOutput;  // for the whole life of the process, its exit included
+    output = new WorkerOutput;  // for the whole life of the process, its exit included
     std::atexit([] { output->restore(); });
+    before_last_words = std::set_terminate(say_last_words);
     Dialer dialer(address, security, output);
     for (;;) {
       const auto session = dialer.dial(slots, nullptr, kForever);
@@ -351,6 +364,7 @@ void run_tcp_worker(const std::string& address, int slots, const Security& secur
     }
   } catch (const std::exception& error) {
     log().error("worker: {}", error.what());
+    if (output) output->restore();
     std::_Exit(EXIT_FAILURE);
   }
 }
