@@ -16,7 +16,6 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
-#include <optional>
 
 #include "parl/core/check.h"
 #include "parl/remote/internal/spawn.h"
@@ -24,7 +23,10 @@
 namespace parl::internal {
 namespace {
 
+using Time = std::chrono::steady_clock::time_point;
+
 constexpr int kBacklog = 1024;
+constexpr int kMostPorts = 16;  // tried for one that is free on all addresses
 constexpr const char* kHow = "write tcp://host:port, [ipv6]:port or unix:/path";
 
 struct FreeAddresses {
@@ -96,14 +98,32 @@ UniqueFd listen_unix(const Address& address) {
   return fd;
 }
 
-UniqueFd listen_tcp(const addrinfo& where, const Address& address) {
-  UniqueFd fd = open_socket(where.ai_family, address);
+// A name may stand for an address that is not set up here (IPv6 switched off): then empty, with the error.
+UniqueFd listen_tcp(const addrinfo& where, const Address& address, int& error) {
+  UniqueFd fd(::socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  error = fd ? 0 : errno;
+  if (error == EAFNOSUPPORT) return {};
+  if (!fd) throw Error(resource_message("cannot open a socket for " + address.text(), error));
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (where.ai_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  if (::bind(fd.get(), where.ai_addr, where.ai_addrlen) != 0) cannot_listen(address, errno);
-  if (::listen(fd.get(), kBacklog) != 0) cannot_listen(address, errno);
+  if (::bind(fd.get(), where.ai_addr, where.ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    error = errno;
+    return {};
+  }
   return fd;
+}
+
+bool is_same(const addrinfo& a, const addrinfo& b) {
+  return a.ai_addrlen == b.ai_addrlen && std::memcmp(a.ai_addr, b.ai_addr, a.ai_addrlen) == 0;
+}
+
+// A name's addresses, each once.
+std::vector<addrinfo*> distinct(const Addresses& list) {
+  std::vector<addrinfo*> out;
+  for (addrinfo* a = list.get(); a; a = a->ai_next)
+    if (std::none_of(out.begin(), out.end(), [&](const addrinfo* b) { return is_same(*a, *b); })) out.push_back(a);
+  return out;
 }
 
 uint16_t port_of(int socket) {
@@ -114,8 +134,33 @@ uint16_t port_of(int socket) {
                                          : reinterpret_cast<const sockaddr_in&>(own).sin_port);
 }
 
+void set_port(addrinfo& where, uint16_t port) {
+  (where.ai_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(where.ai_addr)->sin6_port
+                               : reinterpret_cast<sockaddr_in*>(where.ai_addr)->sin_port) = htons(port);
+}
+
+// Sockets for all addresses of the host but those that are not set up here. None, with the error: it cannot be.
+std::vector<UniqueFd> try_to_listen(Address& address, int& error) {
+  std::vector<UniqueFd> sockets;
+  const Addresses found = look_up(address, true);
+  int first = 0;
+  for (addrinfo* a : distinct(found)) {
+    if (address.port != 0) set_port(*a, address.port);  // the one that the first socket got
+    UniqueFd fd = listen_tcp(*a, address, error);
+    if (fd) {
+      sockets.push_back(std::move(fd));
+      address.port = port_of(sockets.back().get());
+      continue;
+    }
+    if (first == 0) first = error;
+    if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) return {};
+  }
+  error = sockets.empty() ? first : 0;
+  return sockets;
+}
+
 // 0, or the error.
-int finish_connecting(int socket, std::chrono::steady_clock::time_point deadline) {
+int finish_connecting(int socket, Time deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd poll{socket, POLLOUT, 0};
@@ -179,42 +224,43 @@ std::vector<UniqueFd> listen_on(Address& address) {
     sockets.push_back(listen_unix(address));
     return sockets;
   }
-  std::optional<Error> first;
-  const Addresses found = look_up(address, true);
-  for (addrinfo* a = found.get(); a; a = a->ai_next) {
-    if (address.port != 0) {  // the one that the first socket got
-      (a->ai_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(a->ai_addr)->sin6_port
-                                : reinterpret_cast<sockaddr_in*>(a->ai_addr)->sin_port) = htons(address.port);
+  for (int i = 1;; ++i) {
+    Address tried = address;
+    int error = 0;
+    sockets = try_to_listen(tried, error);
+    if (error == 0) {
+      address = tried;
+      return sockets;
     }
-    try {
-      sockets.push_back(listen_tcp(*a, address));
-      address.port = port_of(sockets.back().get());
-    } catch (const Error& error) {  // a name may stand for an address that is not set up here (IPv6 switched off)
-      if (!first) first = error;
-    }
+    // A port that was free on the first address only: another one will be.
+    if (address.port != 0 || error != EADDRINUSE || i == kMostPorts) cannot_listen(address, error);
   }
-  if (sockets.empty()) throw first ? *first : Error("cannot listen on " + address.text());
-  return sockets;
 }
 
-UniqueFd connect_to(const Address& address, std::chrono::steady_clock::time_point deadline) {
+UniqueFd connect_to(const Address& address, Time deadline) {
   int error = ECONNREFUSED;
-  const auto attempt = [&](int family, const sockaddr* where, socklen_t size) {
-    UniqueFd fd = open_socket(family, address);
-    error = ::connect(fd.get(), where, size) == 0 ? 0 : errno;
-    if (error == EINPROGRESS) error = finish_connecting(fd.get(), deadline);
+  const auto attempt = [&](int family, const sockaddr* where, socklen_t size, Time until) {
+    UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    error = fd && ::connect(fd.get(), where, size) == 0 ? 0 : errno;
+    if (fd && error == EINPROGRESS) error = finish_connecting(fd.get(), until);
     if (error != 0) fd.reset();
     return fd;
   };
   UniqueFd fd;
   if (address.is_unix()) {
     const sockaddr_un where = unix_address(address);
-    fd = attempt(AF_UNIX, reinterpret_cast<const sockaddr*>(&where), sizeof where);
+    fd = attempt(AF_UNIX, reinterpret_cast<const sockaddr*>(&where), sizeof where, deadline);
   } else {
     const Addresses found = look_up(address, false);
-    for (const addrinfo* a = found.get(); a && !fd; a = a->ai_next)
-      fd = attempt(a->ai_family, a->ai_addr, a->ai_addrlen);
+    const std::vector<addrinfo*> all = distinct(found);
+    for (size_t i = 0; i < all.size() && !fd; ++i) {
+      const Time now = std::chrono::steady_clock::now();
+      const auto share = (deadline - now) / static_cast<int64_t>(all.size() - i);  // one that is silent leaves the rest
+      fd = attempt(all[i]->ai_family, all[i]->ai_addr, all[i]->ai_addrlen, now + share);
+    }
   }
+  if (error == EMFILE || error == ENFILE)
+    throw Error(resource_message("cannot open a socket for " + address.text(), error));
   if (!fd) raise("cannot connect to {}: {}", address.text(), ::strerror(error));
   return fd;
 }
@@ -230,6 +276,13 @@ void tune_socket(int socket, std::chrono::seconds patience) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, every);
   set(IPPROTO_TCP, TCP_KEEPINTVL, every);
   set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+}
+
+bool is_unanswered(int socket, std::chrono::milliseconds patience) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > patience.count();
 }
 
 std::string peer_name(int socket) {

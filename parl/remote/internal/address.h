@@ -39,6 +39,10 @@ UniqueFd connect_to(const Address& address, std::chrono::steady_clock::time_poin
 // objects take turns here), and the kernel's own sign of life. `patience`: how long the peer's kernel may be silent.
 void tune_socket(int socket, std::chrono::seconds patience);
 
+// What was sent has not been acknowledged, and the peer's kernel has been silent for `patience`: its machine or the way
+// there is gone. False for a unix socket.
+bool is_unanswered(int socket, std::chrono::milliseconds patience);
+
 // "10.0.0.1:40312", "a local socket".
 std::string peer_name(int socket);
 

@@ -70,11 +70,13 @@ std::string random_nonce() {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-std::string prove(const Security& security, Side side, const Greeting& worker, const Greeting& learner) {
+std::string prove(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
+                  const std::string& binding) {
   if (security.token.empty()) return {};
   std::string text(title(side));
   text += worker.nonce;
   text += learner.nonce;
+  text += binding;
   std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
   unsigned int size = 0;
   const auto* done = HMAC(EVP_sha256(), security.token.data(), static_cast<int>(security.token.size()),
@@ -84,9 +86,9 @@ std::string prove(const Security& security, Side side, const Greeting& worker, c
 }
 
 bool is_proved(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
-               const std::string& mac) {
+               const std::string& binding, const std::string& mac) {
   if (security.token.empty()) return true;
-  const std::string own = prove(security, side, worker, learner);
+  const std::string own = prove(security, side, worker, learner, binding);
   return own.size() == mac.size() && CRYPTO_memcmp(own.data(), mac.data(), own.size()) == 0;
 }
 

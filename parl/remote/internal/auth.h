@@ -1,8 +1,10 @@
 // Who may talk to whom: a token that both sides know and never send, or certificates, or nobody from outside.
 //
 // The token is proved by challenge and response: each side sends 32 random bytes, and an HMAC-SHA256 of both sides'
-// bytes under the token, which differs by direction. Secrets come from files; they are in no message of this library.
-// Thread rule: values; any thread.
+// bytes under the token, which differs by direction; under TLS it covers the channel too, so that nobody can pass it
+// on. Without TLS it says who connects, and does not keep out an attacker on the way between them, who can take over
+// the connection afterwards. Secrets come from files; they are in no message of this library. Thread rule: values; any
+// thread.
 #pragma once
 
 #include <memory>
@@ -35,11 +37,12 @@ std::unique_ptr<Transport> make_transport(UniqueFd socket, const Security& secur
 enum class Side : uint8_t { kWorker, kLearner };
 
 std::string random_nonce();
-// What `side` sends to show that it has the token; empty without one.
-std::string prove(const Security& security, Side side, const Greeting& worker, const Greeting& learner);
+// What `side` sends to show that it has the token; empty without one. `binding`: the channel's (transport.h).
+std::string prove(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
+                  const std::string& binding);
 // In constant time. True also when there is no token.
 bool is_proved(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
-               const std::string& mac);
+               const std::string& binding, const std::string& mac);
 
 Greeting make_greeting(const Security& security);
 // Reads a Greeting. Throws parl::Error that says what differs when the peer is of another protocol.

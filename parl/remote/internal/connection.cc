@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "parl/core/check.h"
-#include "parl/core/log.h"
 #include "parl/remote/internal/address.h"
 
 namespace parl::internal {
 namespace {
 
 constexpr size_t kStrangerStreams = 1;
+constexpr auto kKernelPatience = std::chrono::seconds(120);
 constexpr auto kFinish = std::chrono::seconds(1);
 
 OutgoingFrame pack(uint8_t kind, uint64_t id, const Writer& writer) {
@@ -67,6 +67,11 @@ void Connection::shake_hands() {
     case Transport::Step::kDone:
       break;
   }
+  try {
+    binding_ = transport_->binding();
+  } catch (const std::exception& error) {
+    return do_end(error.what());
+  }
   is_open_ = true;
   loop_.change(watch_, EPOLLIN);
   if (const std::string who = transport_->identity(); !who.empty()) peer_ += " (" + who + ")";
@@ -98,21 +103,33 @@ void Connection::send(uint32_t object, uint8_t kind, uint64_t id, const Writer& 
     end("could not be told more, for want of memory");
     throw;
   }
-  if (send_closed_) sent_some_.notify_all();
+  if (send_closed_) end_after_failed_write();
   if (sender_.pending() && !wants_write_) {
     wants_write_ = true;
     loop_.change(watch_, interest_locked());
   }
 }
 
-void Connection::wait_sent(uint64_t bytes) {
-  std::unique_lock lock(send_mutex_);
-  sent_some_.wait(lock, [&] { return send_closed_ || sender_.queued_bytes() <= bytes; });
+// Under send_mutex_. What the peer has still said is read first. A connection that finishes waits for the peer anyway.
+void Connection::end_after_failed_write() {
+  sent_some_.notify_all();
+  loop_.post([self = shared_from_this()] { self->read_rest(); });
 }
 
-uint64_t Connection::queued_bytes() {
+void Connection::read_rest() {
+  if (is_ended_ || is_finishing_) return;
+  if (read_frames() && !is_ended_) return loop_.post([self = shared_from_this()] { self->read_rest(); });
+  if (!is_ended_ && !is_finishing_) do_end(transport_->error());
+}
+
+void Connection::wait_sent(uint32_t object, uint64_t bytes) {
+  std::unique_lock lock(send_mutex_);
+  sent_some_.wait(lock, [&] { return send_closed_ || sender_.queued_bytes(object) <= bytes; });
+}
+
+uint64_t Connection::queued_bytes(uint32_t object) {
   std::lock_guard lock(send_mutex_);
-  return sender_.queued_bytes();
+  return sender_.queued_bytes(object);
 }
 
 uint64_t Connection::bytes_sent() {
@@ -126,6 +143,7 @@ void Connection::on_writable() {
     std::lock_guard lock(send_mutex_);
     const auto sent = send_closed_ ? MuxSender::Sent::kClosed : sender_.flush(*transport_);
     if (sent == MuxSender::Sent::kClosed) send_closed_ = true;
+    if (sent == MuxSender::Sent::kClosed) end_after_failed_write();
     if (sent != MuxSender::Sent::kPending) {
       wants_write_ = false;
       loop_.change(watch_, interest_locked());
@@ -156,8 +174,7 @@ bool Connection::read_frames() {
     received_.store(reader_.bytes_received(), std::memory_order_relaxed);
   }
   if (!garbage.empty()) {
-    if (!is_finishing_) log().error("{} sent what cannot be understood and is cut off: {}", peer_, garbage);
-    do_end("sent what cannot be understood: " + garbage);
+    do_end("sent what cannot be understood and is cut off: " + garbage);
   } else if (got == MuxReader::Got::kClosed) {
     do_end(is_finishing_ ? why_finished_ : transport_->error());
   } else if (got == MuxReader::Got::kTurnOver && transport_->has_buffered()) {
@@ -188,6 +205,11 @@ void Connection::on_timer(Time due) {
   try {
     judge_later(due);
     if (is_ended_) return;
+    // The kernel's own sign of life rests while something is unacknowledged.
+    if (is_unanswered(transport_->fd(), kKernelPatience)) {
+      const auto seconds = std::chrono::seconds(kKernelPatience).count();
+      return do_end(fmt::format("gave no answer for {} s, not even its machine's kernel", seconds));
+    }
     if (now >= spoke_ + beat_) say_alive(now);
     set_timer();
   } catch (const std::bad_alloc&) {  // send() has ended it
@@ -235,10 +257,30 @@ void Connection::do_finish(std::string why, bool closes_first) {
   is_finishing_ = true;
   closes_first_ = closes_first;
   why_finished_ = std::move(why);
-  finish_timer_ = loop_.at(std::chrono::steady_clock::now() + kFinish,
-                           [self = shared_from_this()] { self->do_end(self->why_finished_); });
+  set_finish_timer();
   std::lock_guard lock(send_mutex_);
+  finish_was_pending_ = sender_.pending();
+  sent_at_finish_ = sender_.bytes_sent();
   if (closes_first_ && !sender_.pending()) transport_->end_sending();
+}
+
+void Connection::set_finish_timer() {
+  finish_timer_ =
+      loop_.at(std::chrono::steady_clock::now() + kFinish, [self = shared_from_this()] { self->on_finish_timer(); });
+}
+
+// A slow link gets its time for what was accepted, as long as it takes some.
+void Connection::on_finish_timer() {
+  if (is_ended_) return;
+  bool goes_on;
+  {
+    std::lock_guard lock(send_mutex_);
+    goes_on = !send_closed_ && finish_was_pending_ && sender_.bytes_sent() > sent_at_finish_;
+    finish_was_pending_ = sender_.pending();
+    sent_at_finish_ = sender_.bytes_sent();
+  }
+  if (goes_on) return set_finish_timer();
+  do_end(why_finished_);
 }
 
 void Connection::do_end(const std::string& why) {

@@ -57,18 +57,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
     wire::save(writer, message);
     send(0, static_cast<uint8_t>(kind), 0, writer);
   }
-  // Waits while more than `bytes` are on their way out.
-  void wait_sent(uint64_t bytes);
+  // Waits while more than `bytes` of this object are on their way out.
+  void wait_sent(uint32_t object, uint64_t bytes);
 
   // Ends it: `why` goes to on_end(), on the loop's thread, soon.
   void end(std::string why);
-  // The same, after what was sent has gone and the peer has closed its side, or a second has passed.
+  // The same, after what was sent has gone and the peer has closed its side, or a second has passed without progress.
   void finish(std::string why);
   // The same, but the peer shall close first: this side stays open until it has, or a second has passed.
   void await_end(std::string why);
 
-  const std::string& peer() const { return peer_; }  // address, and identity if a certificate gives one
-  uint64_t queued_bytes();
+  const std::string& binding() const { return binding_; }  // the transport's, from on_open() on
+  const std::string& peer() const { return peer_; }        // address, and identity if a certificate gives one
+  uint64_t queued_bytes(uint32_t object);
   uint64_t bytes_sent();
   uint64_t bytes_received() const { return received_.load(std::memory_order_relaxed); }
 
@@ -77,6 +78,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_events(uint32_t events);
   void shake_hands();
   void on_writable();
+  void end_after_failed_write();
+  void read_rest();
   bool read_frames();
   void handle(uint32_t object, Frame frame);
   void on_timer(Time due);
@@ -84,12 +87,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void judge_later(Time now);
   void say_alive(Time now);
   void do_end(const std::string& why);
+  void set_finish_timer();
+  void on_finish_timer();
   void do_finish(std::string why, bool closes_first);
   uint32_t interest_locked() const;
 
   IoLoop& loop_;
   std::unique_ptr<Transport> transport_;
-  std::string peer_;
+  std::string peer_, binding_;
   MuxReader reader_;  // the loop's
   std::atomic<uint64_t> watch_{0}, received_{0};
 
@@ -99,6 +104,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string why_finished_;
   Milliseconds beat_{0}, patience_{0};  // 0: not judged
   Time heard_{}, spoke_{};
+  bool finish_was_pending_ = false;
+  uint64_t sent_at_finish_ = 0;
   uint64_t sent_before_ = 0, timer_ = 0, finish_timer_ = 0;
 
   std::mutex send_mutex_;

@@ -1,7 +1,11 @@
 #include "parl/remote/internal/hosted_object.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <random>
 
 #include "parl/core/check.h"
 #include "parl/core/log.h"
@@ -10,6 +14,15 @@ namespace parl::internal {
 namespace {
 
 constexpr uint64_t kMostQueued = uint64_t{64} << 20;  // bytes of results that wait for the network
+
+// Made when an object asks for its own, below it.
+const std::string& workers_directory() {
+  static const std::string& path =
+      *new std::string((std::filesystem::temp_directory_path() /
+                        fmt::format("parl-worker-{}-{:08x}", ::getpid(), std::random_device()()))
+                           .string());
+  return path;
+}
 
 }  // namespace
 
@@ -48,7 +61,15 @@ bool HostedObject::is_given_up(uint64_t id) {
   return std::find(given_up_.begin(), given_up_.end(), id) != given_up_.end();
 }
 
-void HostedObject::prepare(const CreateHead& head) {
+// The learner's directory may be on another machine; the learner would not remove what were made of that name here.
+void HostedObject::prepare(CreateHead& head) {
+  const std::filesystem::path there(head.placement.directory);
+  std::error_code error;
+  if (!there.empty() && !std::filesystem::is_directory(there.parent_path(), error)) {
+    static std::atomic<uint64_t> count{0};
+    own_directory_ = workers_directory() + fmt::format("/{}-{}", ++count, there.filename().string());
+    head.placement.directory = own_directory_;
+  }
   if (!pool_) pool_ = std::make_unique<ArrayPool>(head.slab_bytes);
 }
 
@@ -58,7 +79,14 @@ void HostedObject::send(FrameKind kind, uint64_t id, Writer&& writer, bool may_t
   if (is_last && on_leaving_) std::exchange(on_leaving_, nullptr)();
   connection_->send(number_, static_cast<uint8_t>(kind), id, writer,
                     [&] { return std::make_shared<Writer>(std::move(writer)); });
-  connection_->wait_sent(kMostQueued);
+  connection_->wait_sent(number_, kMostQueued);
+}
+
+void HostedObject::remove_directory() {
+  if (own_directory_.empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(own_directory_, ignored);
+  ::rmdir(workers_directory().c_str());  // unless others have theirs there
 }
 
 // False: the connection has ended.
@@ -94,7 +122,17 @@ HostedObject::End HostedObject::serve_all() {
   return End::kCutOff;
 }
 
+// The last to hold an object may be another thread: this one's context does not wait for it.
+struct HostedObject::Leaving {
+  ~Leaving() {
+    object.runner_.leave_thread();
+    object.remove_directory();
+  }
+  HostedObject& object;
+};
+
 HostedObject::End HostedObject::serve() {
+  const Leaving leaving{*this};
   const End end = serve_all();
   if (!runner_.has_object()) return end;
   runner_.destroy();
@@ -104,6 +142,7 @@ HostedObject::End HostedObject::serve() {
 }
 
 HostedObject::End HostedObject::serve(const ClassInfo& info, void* object) {
+  const Leaving leaving{*this};
   runner_.adopt(info, object);
   const End end = serve_all();
   if (end == End::kGoodbye) send(FrameKind::kGone, 0, Writer(), false);

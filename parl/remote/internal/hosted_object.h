@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,17 +38,21 @@ class HostedObject final : public ObjectRunner::Home {
   void send(FrameKind kind, uint64_t id, Writer&& writer, bool may_take) override;
   bool is_given_up(uint64_t id) override;
   ArrayAllocator* allocator() override { return pool_.get(); }
-  void prepare(const CreateHead& head) override;
+  void prepare(CreateHead& head) override;
 
  private:
+  struct Leaving;
   bool next(Frame& out);
   End serve_all();
+
+  void remove_directory();
 
   const std::shared_ptr<Connection> connection_;
   const uint32_t number_;
   std::function<void()> on_leaving_;
   std::unique_ptr<ArrayPool> pool_;  // before the runner, whose context may use it
   ObjectRunner runner_{*this};
+  std::string own_directory_;  // empty: the learner's is here too
 
   std::atomic<bool> is_stopped_{false}, is_cut_off_{false};
   std::atomic<size_t> given_up_count_{0};

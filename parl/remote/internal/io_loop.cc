@@ -18,6 +18,7 @@ namespace parl::internal {
 namespace {
 
 constexpr uint64_t kWake = 0;
+constexpr int kMostFullRounds = 8;  // deadlines wait for descriptors, but not for ever
 
 }  // namespace
 
@@ -128,11 +129,15 @@ int IoLoop::timeout_ms() {
 
 void IoLoop::run() {
   std::array<epoll_event, 256> events;
+  int full_rounds = 0;  // in a row: there are more descriptors to be read
   while (!stop_) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), timeout_ms());
     for (int i = 0; i < count; ++i) dispatch(events[i].data.u64, events[i].events);
     run_tasks();
-    if (count < static_cast<int>(events.size())) run_timers();
+    full_rounds = count < static_cast<int>(events.size()) ? 0 : full_rounds + 1;
+    if (full_rounds > 0 && full_rounds < kMostFullRounds) continue;
+    full_rounds = 0;
+    run_timers();
   }
 }
 

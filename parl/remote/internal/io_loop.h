@@ -3,7 +3,7 @@
 //
 // Handlers run on this thread only, one at a time; they must not block and never run user code. Within a round the
 // descriptors come before the deadlines, so a deadline that passed while the process was stopped or busy is judged only
-// after what arrived meanwhile has been read.
+// after what arrived meanwhile has been read; but a flood of events holds deadlines up for a few rounds at most.
 // Thread rule: every method from any thread. After unwatch() or cancel() returns on the loop's own thread the handler
 // is not called again; elsewhere a call may be under way, so handlers hold what they use (shared_ptr). The destructor
 // joins; call it from another thread than the loop's own.

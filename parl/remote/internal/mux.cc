@@ -202,7 +202,13 @@ void MuxSender::enqueue(uint32_t object, OutgoingFrame frame, uint64_t done, con
   auto stream = std::find_if(ring_.begin(), ring_.end(), [&](const Stream& s) { return s.object == object; });
   if (stream == ring_.end()) stream = ring_.insert(ring_.end(), Stream{object, {}, done});
   queued_ += frame.bytes() - done;
+  stream->queued += frame.bytes() - done;
   stream->frames.push_back(std::move(frame));
+}
+
+uint64_t MuxSender::queued_bytes(uint32_t object) const {
+  const auto stream = std::find_if(ring_.begin(), ring_.end(), [&](const Stream& s) { return s.object == object; });
+  return stream == ring_.end() ? 0 : stream->queued;
 }
 
 MuxSender::Sent MuxSender::send(Transport& transport, uint32_t object, OutgoingFrame frame, const Keep& keep) {
@@ -227,6 +233,7 @@ MuxSender::Sent MuxSender::flush(Transport& transport, size_t budget) {
     const uint64_t before = stream.done;
     const auto pushed = push_chunk(transport, stream.object, stream.frames.front(), stream.done);
     queued_ -= stream.done - before;
+    stream.queued -= stream.done - before;
     if (pushed == Pushed::kNotNow) return Sent::kPending;
     if (pushed == Pushed::kClosed) return Sent::kClosed;
     if (pushed == Pushed::kFrame) {

@@ -80,6 +80,7 @@ class MuxSender {
   Sent flush(Transport& transport, size_t budget = size_t{1} << 20);
   bool pending() const { return !ring_.empty(); }
   uint64_t queued_bytes() const { return queued_; }
+  uint64_t queued_bytes(uint32_t object) const;  // of one object
   uint64_t bytes_sent() const { return sent_; }
 
  private:
@@ -87,6 +88,7 @@ class MuxSender {
     uint32_t object = 0;
     std::list<OutgoingFrame> frames;
     uint64_t done = 0;  // bytes of the first frame that have gone
+    uint64_t queued = 0;
   };
   enum class Pushed { kFrame, kChunk, kNotNow, kClosed };
   Pushed push_chunk(Transport& transport, uint32_t object, const OutgoingFrame& frame, uint64_t& done);

@@ -107,6 +107,9 @@ TEST(Mux, ALargeFrameLetsSmallOnesOfOthersPass) {
   EXPECT_EQ(sender.send(*p.a, 2, small.frame(2)), Sent::kPending);
   EXPECT_EQ(sender.send(*p.a, 1, small.frame(3)), Sent::kPending) << "order within an object is kept";
   EXPECT_GT(sender.queued_bytes(), 16u << 20);
+  EXPECT_GT(sender.queued_bytes(1), 16u << 20);
+  EXPECT_EQ(sender.queued_bytes(2), small.frame(2).bytes()) << "what others queue counts";
+  EXPECT_EQ(sender.queued_bytes(3), 0u);
   uint32_t object = 0;
   Frame frame;
   ASSERT_EQ(next(p, sender, reader, object, frame), Got::kFrame);
@@ -119,6 +122,7 @@ TEST(Mux, ALargeFrameLetsSmallOnesOfOthersPass) {
   ASSERT_EQ(next(p, sender, reader, object, frame), Got::kFrame);
   EXPECT_EQ(frame.id, 3u);
   EXPECT_EQ(sender.queued_bytes(), 0u);
+  EXPECT_EQ(sender.queued_bytes(1), 0u);
 }
 
 TEST(Mux, FramesOfEverySizeInEveryMixture) {

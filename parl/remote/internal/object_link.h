@@ -35,7 +35,8 @@ class ObjectLink {
                                             const Keep& keep) = 0;
   void send(FrameKind kind, uint64_t id = 0) { send(kind, id, Writer(), false, nullptr); }
 
-  // Nobody waits for the object any more: it shall end, by force if it must. The listener hears no more of it.
+  // Nobody waits for the object any more: it shall end, by force if it must; one that dialled in lives on and dials
+  // again. The listener hears no more of it.
   virtual void give_up() = 0;
   // Nothing can be sent any more: the other side is lost.
   virtual void cut() = 0;

@@ -52,6 +52,8 @@ class ObjectRunner::Context : public ObjectThread {
 ObjectRunner::ObjectRunner(Home& home) : home_(home) {}
 ObjectRunner::~ObjectRunner() = default;
 
+void ObjectRunner::leave_thread() { context_.reset(); }
+
 void ObjectRunner::send_failure(uint64_t id, const RemoteFailure& failure) {
   Writer writer;
   wire::save(writer, failure);
@@ -72,7 +74,7 @@ void ObjectRunner::settle_in(const CreateHead& head) {
   run_object_thread_hooks();
 }
 
-void ObjectRunner::construct(Reader& reader, const CreateHead& head) {
+void ObjectRunner::construct(Reader& reader, CreateHead& head) {
   const FactoryEntry* entry = find_class(head.class_name);
   if (!entry)
     throw_remote(RemoteErrorKind::kRefused, fmt::format("this program cannot build '{}'; it offers: {}",
@@ -91,7 +93,7 @@ void ObjectRunner::create(Frame frame) {
   try {
     PARL_CHECK(!frame.out_of_memory, "no memory for the constructor's arguments");
     Reader reader = frame.reader();
-    const auto head = wire::load<CreateHead>(reader);
+    auto head = wire::load<CreateHead>(reader);
     construct(reader, head);
   } catch (const RemoteError& e) {
     failure = e.failure();
@@ -112,7 +114,7 @@ bool ObjectRunner::take(Frame frame) {
   bool is_good = false;
   try {
     Reader reader = frame.reader();
-    const auto head = wire::load<CreateHead>(reader);
+    auto head = wire::load<CreateHead>(reader);
     check_same_class(head, *info_);
     home_.prepare(head);
     settle_in(head);

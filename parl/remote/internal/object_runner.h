@@ -24,8 +24,8 @@ class ObjectRunner {
     // Looks for news while a method polls stop_requested().
     virtual void look_for_news() {}
     virtual ArrayAllocator* allocator() = 0;
-    // The object is about to be built.
-    virtual void prepare(const CreateHead& head) { (void)head; }
+    // The object is about to be built. May change where it lives.
+    virtual void prepare(CreateHead& head) { (void)head; }
   };
 
   explicit ObjectRunner(Home& home);
@@ -43,13 +43,15 @@ class ObjectRunner {
   void call(Frame frame);
   // Destroys the object, unless it was adopted. What its destructor throws is logged.
   void destroy();
+  // Before another thread may destroy it: this thread works for no object any more.
+  void leave_thread();
   // The last call took so long that there may be news.
   bool was_long() const { return was_long_; }
   bool has_object() const { return object_ != nullptr; }
 
  private:
   class Context;
-  void construct(Reader& reader, const CreateHead& head);
+  void construct(Reader& reader, CreateHead& head);
   void settle_in(const CreateHead& head);
   void answer(bool is_good, const RemoteFailure& failure);
   bool invoke(Frame& frame, Writer& result);

@@ -76,7 +76,7 @@ class Worker final : public ObjectRunner::Home {
   }
   void look_for_news() override;
   ArrayAllocator* allocator() override { return port_.allocator(); }
-  void prepare(const CreateHead& head) override { port_.set_limit(head.slab_bytes); }
+  void prepare(CreateHead& head) override { port_.set_limit(head.slab_bytes); }
 
  private:
   bool next_frame(Frame& out);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -25,8 +26,17 @@ namespace parl::internal {
 namespace {
 
 constexpr auto kKernelPatience = std::chrono::seconds(120);
-constexpr size_t kMostStrangers = 256;  // connections that have not said who they are
+constexpr size_t kMostStrangers = 256;                    // connections that have not said who they are
+constexpr auto kStrangersTime = std::chrono::seconds(1);  // before it must make room for others
+constexpr int kMostAtOnce = 64;                           // connections taken before others have their turn
+constexpr auto kFarewell = std::chrono::seconds(2);       // for what was sent last
+constexpr auto kListenLater = std::chrono::milliseconds(100);
 constexpr auto kComplainEvery = std::chrono::seconds(5);
+
+bool can_build(const OfferedClass& offered, const CreateRequest& request) {
+  const std::string& wanted = request.constructor->constructor().signature;
+  return std::find(offered.constructors.begin(), offered.constructors.end(), wanted) != offered.constructors.end();
+}
 
 class TcpEngine final : public Engine, public TcpPeer::Owner {
  public:
@@ -40,19 +50,31 @@ class TcpEngine final : public Engine, public TcpPeer::Owner {
 
   void on_ready(const std::shared_ptr<TcpPeer>& peer) override;
   void on_place_free() override;
-  void on_refused(const std::string& text) override;
+  void on_refused(const std::string& where, const std::string& text) override;
+  void on_stranger_gone(const std::string& where, const std::string& why) override;
   void on_gone(const std::shared_ptr<TcpPeer>& peer) override;
 
  private:
   using Peer = std::shared_ptr<TcpPeer>;
   using Link = std::shared_ptr<TcpObjectLink>;
+  // A connection that has not said who it is.
+  struct Stranger {
+    Peer peer;
+    std::string source;  // its machine
+    TimePoint since;
+    bool is_leaving = false;
+  };
 
-  void start_listening();
   void on_connection(int listener);
+  bool make_room();
   void admit(UniqueFd socket);
   void turn_away(int listener, int error);
+  void listen_later(int listener);
   void complain(const std::string& text);
   void judge_stranger(const std::weak_ptr<TcpPeer>& peer);
+  void forget_stranger(const Peer& peer) {
+    std::erase_if(strangers_, [&](const Stranger& stranger) { return stranger.peer == peer; });
+  }
   void check_open() const;
   template <typename Choose, typename Explain>
   Link await(const CreateRequest& request, Choose&& choose, Explain&& explain);
@@ -69,15 +91,16 @@ class TcpEngine final : public Engine, public TcpPeer::Owner {
   Address address_;
   std::vector<UniqueFd> listeners_;
   std::vector<uint64_t> listener_watches_;
-  UniqueFd reserve_;  // closed for a moment to turn somebody away when descriptors have run out; the loop's
-  TimePoint complained_{};
+  UniqueFd reserve_;        // closed for a moment to turn somebody away when descriptors have run out; the loop's
+  TimePoint complained_{};  // this and the next are the loop's
+  int unsaid_ = 0;          // complaints since then
   std::unique_ptr<IoLoop> loop_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool closed_ = false;
-  std::set<Peer> strangers_;
-  std::vector<Peer> peers_;  // in the order of their coming
+  std::vector<Stranger> strangers_;  // both in the order of their coming
+  std::vector<Peer> peers_;
   std::string last_refusal_;
   std::vector<std::weak_ptr<WireChannel>> channels_;
 };
@@ -95,6 +118,7 @@ TcpEngine::TcpEngine(std::shared_ptr<ManagerShared> shared)
   listeners_ = listen_on(address_);
   shared_->options.engine = address_.text();
   loop_ = std::make_unique<IoLoop>();
+  std::lock_guard lock(mutex_);
   for (const UniqueFd& socket : listeners_) {
     const int fd = socket.get();
     listener_watches_.push_back(loop_->watch(fd, EPOLLIN, [this, fd](uint32_t) { on_connection(fd); }));
@@ -115,7 +139,8 @@ TcpEngine::~TcpEngine() {
 }
 
 void TcpEngine::on_connection(int listener) {
-  for (;;) {
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    if (!make_room()) return listen_later(listener);
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
       admit(std::move(socket));
@@ -129,17 +154,63 @@ void TcpEngine::on_connection(int listener) {
 
 void TcpEngine::complain(const std::string& text) {
   const TimePoint now = std::chrono::steady_clock::now();
-  if (now - complained_ < kComplainEvery) return;
+  if (now - complained_ < kComplainEvery) {
+    ++unsaid_;
+    return;
+  }
   complained_ = now;
-  log().error("{}", text);
+  const int unsaid = std::exchange(unsaid_, 0);
+  log().error("{}{}", text, unsaid ? fmt::format(" (and {} complaints like this since the last)", unsaid) : "");
 }
 
 // Without a descriptor the connection would wait in the kernel, and the loop would be told of it for ever.
 void TcpEngine::turn_away(int listener, int error) {
   complain(resource_message("a worker at " + address_.text() + " is turned away", error, 1));
   reserve_.reset();
-  UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).reset();
+  const bool is_gone = UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).get() >= 0;
   reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!is_gone || !reserve_) listen_later(listener);
+}
+
+// Somebody else in the program took the last descriptor.
+void TcpEngine::listen_later(int listener) {
+  const auto own =
+      std::find_if(listeners_.begin(), listeners_.end(), [&](const auto& l) { return l.get() == listener; });
+  uint64_t watch;
+  {
+    std::lock_guard lock(mutex_);
+    watch = listener_watches_[static_cast<size_t>(own - listeners_.begin())];
+  }
+  loop_->change(watch, 0);
+  loop_->at(std::chrono::steady_clock::now() + kListenLater, [this, watch] {
+    if (!reserve_) reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    loop_->change(watch, EPOLLIN);
+  });
+}
+
+// Strangers who say nothing keep nobody out: when there are too many, the oldest goes of the machine that has the most.
+// False: nobody has had his time yet, and newcomers wait in the kernel.
+bool TcpEngine::make_room() {
+  std::lock_guard lock(mutex_);
+  const size_t most =
+      std::min(kMostStrangers, static_cast<size_t>(shared_->options.max_connections) -
+                                   std::min(peers_.size(), static_cast<size_t>(shared_->options.max_connections)));
+  std::map<std::string, size_t> counts;
+  size_t count = 0;
+  for (const Stranger& stranger : strangers_) {
+    if (stranger.is_leaving) continue;
+    ++counts[stranger.source];
+    ++count;
+  }
+  if (count < most || count == 0) return true;
+  const auto crowd =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto oldest = std::find_if(strangers_.begin(), strangers_.end(),
+                                   [&](const Stranger& s) { return !s.is_leaving && s.source == crowd->first; });
+  if (std::chrono::steady_clock::now() - oldest->since < kStrangersTime) return false;
+  oldest->is_leaving = true;
+  oldest->peer->connection().end(fmt::format("did not introduce itself and makes room: {} strangers are here", count));
+  return true;
 }
 
 void TcpEngine::admit(UniqueFd socket) {
@@ -147,19 +218,19 @@ void TcpEngine::admit(UniqueFd socket) {
   auto peer = std::make_shared<TcpPeer>(*this, security_, shared_->options.heartbeat_timeout);
   {
     std::lock_guard lock(mutex_);
-    const size_t known = peers_.size() + strangers_.size();
     if (closed_) return;
-    if (strangers_.size() >= kMostStrangers || known >= static_cast<size_t>(shared_->options.max_connections))
-      return complain(fmt::format("{} connections, {} of them unknown: no more are taken (Options::max_connections)",
-                                  known, strangers_.size()));
-    strangers_.insert(peer);
+    if (peers_.size() >= static_cast<size_t>(shared_->options.max_connections))
+      return complain(
+          fmt::format("{} workers are connected: no more are taken (Options::max_connections)", peers_.size()));
+    const std::string source = peer_name(socket.get());
+    strangers_.push_back({peer, source.substr(0, source.rfind(':')), std::chrono::steady_clock::now()});
   }
   try {
     peer->set_connection(Connection::start(*loop_, make_transport(std::move(socket), security_, ""), peer));
   } catch (const std::exception& error) {
     complain(fmt::format("a worker is turned away: {}", error.what()));
     std::lock_guard lock(mutex_);
-    strangers_.erase(peer);
+    forget_stranger(peer);
     return;
   }
   loop_->at(deadline_in(shared_->options.handshake_timeout),
@@ -176,7 +247,7 @@ void TcpEngine::on_ready(const Peer& peer) {
   bool is_late;
   {
     std::lock_guard lock(mutex_);
-    strangers_.erase(peer);
+    forget_stranger(peer);
     peers_.push_back(peer);
     changed_.notify_all();
     is_late = closed_;
@@ -189,14 +260,19 @@ void TcpEngine::on_place_free() {
   changed_.notify_all();
 }
 
-void TcpEngine::on_refused(const std::string& text) {
+void TcpEngine::on_stranger_gone(const std::string& where, const std::string& why) {
+  complain(fmt::format("a stranger at {} {}", where, why));
+}
+
+void TcpEngine::on_refused(const std::string& where, const std::string& text) {
+  complain(fmt::format("a worker at {} is refused: {}", where, text));
   std::lock_guard lock(mutex_);
   last_refusal_ = text;
 }
 
 void TcpEngine::on_gone(const Peer& peer) {
   std::lock_guard lock(mutex_);
-  strangers_.erase(peer);
+  forget_stranger(peer);
   std::erase(peers_, peer);
   changed_.notify_all();
 }
@@ -232,7 +308,7 @@ TcpEngine::Link TcpEngine::choose_worker(const CreateRequest& request) {
     for (const Peer& peer : peers_) {
       if (peer->is_object() || peer->vacant() <= 0) continue;
       const OfferedClass* offered = peer->find(request.info->name);
-      if (!offered || offered->fingerprint != own) continue;
+      if (!offered || offered->fingerprint != own || !can_build(*offered, request)) continue;
       const int used = peer->used();
       if (best && used >= fewest) continue;
       best = peer;
@@ -269,6 +345,12 @@ std::string TcpEngine::why_no_worker(const CreateRequest& request) {
     } else if (offered->fingerprint != fingerprint(*request.info)) {
       difference = fmt::format("; on {} (pid {}) the class differs\n  there: {}\n  here:  {}", peer->host(),
                                peer->pid(), offered->fingerprint, fingerprint(*request.info));
+    } else if (!can_build(*offered, request)) {
+      difference = fmt::format(
+          "; the worker on {} (pid {}) cannot build {}{}; it offers: {}{}. parl::offer<Class(arguments)>() in its main "
+          "offers more",
+          peer->host(), peer->pid(), request.info->name, request.constructor->constructor().signature,
+          request.info->name, fmt::join(offered->constructors, ", " + request.info->name));
     } else {
       ++matching;
     }
@@ -388,12 +470,17 @@ void TcpEngine::shutdown(TimePoint deadline) {
   const std::set<Peer> unfinished = await_objects(channels, deadline);
   loop_->post([this] {  // there, because that is where they get their connections
     std::lock_guard lock(mutex_);
-    for (const Peer& peer : strangers_) peer->connection().end("came when the manager ended");
+    for (const Stranger& stranger : strangers_) stranger.peer->connection().end("came when the manager ended");
   });
   {
     std::unique_lock lock(mutex_);
     for (const Peer& peer : peers_) peer->bye("the manager has ended", unfinished.count(peer) > 0);
-    changed_.wait(lock, [&] { return peers_.empty() && strangers_.empty(); });
+    const auto is_done = [&] { return peers_.empty() && strangers_.empty(); };
+    if (deadline != kForever) {
+      changed_.wait_until(lock, std::max(deadline, std::chrono::steady_clock::now() + kFarewell), is_done);
+      for (const Peer& peer : peers_) peer->connection().end("the manager has ended");
+    }
+    changed_.wait(lock, is_done);
   }
   loop_.reset();  // joins: no handler runs any more
   listeners_.clear();

@@ -3,7 +3,9 @@
 #include "parl/remote/internal/tcp_engine.h"
 
 #include <poll.h>
+#include <signal.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "parl/remote/internal/auth.h"
@@ -16,6 +18,33 @@ class Twin {
   int value() { return 1; }
 };
 PARL_REMOTE_CLASS_AS("tcp_test.Twin", Twin, value);
+
+class Signals {
+ public:
+  bool is_blocked(int number) {
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    return ::sigismember(&blocked, number) == 1;
+  }
+};
+PARL_REMOTE_CLASS(Signals, is_blocked);
+
+// Its thread waits at its very end.
+class Lingering {
+ public:
+  bool linger(const std::string& gate) {
+    struct AtTheEnd {
+      ~AtTheEnd() {
+        if (!gate.empty()) parl::conformance::Gate::wait(gate);
+      }
+      std::string gate;
+    };
+    static thread_local AtTheEnd at_the_end;
+    at_the_end.gate = gate;
+    return true;
+  }
+};
+PARL_REMOTE_CLASS(Lingering, linger);
 }  // namespace tcp_test_here
 
 namespace tcp_test_there {
@@ -40,6 +69,24 @@ TEST(TcpAddress, EveryWayToWriteOne) {
   for (const char* wrong :
        {"", "host", "host:", ":80", "host:port", "host:80000", "host:-1", "::1:80", "unix:", "[]:1"})
     EXPECT_THROW(parse_address(wrong), Error) << wrong;
+}
+
+TEST(TcpAddress, ANameWithOneAddressListensOnce) {
+  Address number = parse_address("tcp://127.0.0.1:0"), name = parse_address("tcp://localhost:0");
+  EXPECT_EQ(listen_on(number).size(), 1u);
+  const auto sockets = listen_on(name);
+  EXPECT_GE(sockets.size(), 1u);
+  EXPECT_LE(sockets.size(), 2u) << "IPv4 and IPv6";
+  EXPECT_TRUE(connect_to(name, std::chrono::steady_clock::now() + 5s));
+}
+
+TEST(TcpAddress, WhatWasAnsweredIsNotUnanswered) {
+  Address address = parse_address("tcp://127.0.0.1:0");
+  const auto listening = listen_on(address);
+  const UniqueFd socket = connect_to(address, std::chrono::steady_clock::now() + 5s);
+  ASSERT_EQ(::send(socket.get(), "a", 1, MSG_NOSIGNAL), 1);
+  EXPECT_FALSE(is_unanswered(socket.get(), 1min));
+  EXPECT_FALSE(is_unanswered(-1, 1min));
 }
 
 TEST(TcpAddress, WhatIsLocal) {
@@ -93,6 +140,54 @@ TEST(Tcp, ObjectsSpreadOverWorkers) {
   std::map<int64_t, int> on;
   for (auto& counter : counters) ++on[counter.pid()];
   EXPECT_EQ(on.size(), 2u);
+}
+
+TEST(Tcp, ObjectsMayBeSignalled) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker worker(manager.engine(), 1);
+  auto signals = manager.create<tcp_test_here::Signals>();
+  EXPECT_FALSE(signals->is_blocked(SIGTERM));
+  EXPECT_FALSE(signals->is_blocked(SIGCHLD)) << "what a method starts would inherit it";
+}
+
+TEST(Tcp, ALearnersDirectoryIsNotMadeElsewhere) {
+  const std::string directory = Gate().path() + "_objects";
+  Options options = tcp("tcp://127.0.0.1:0");
+  options.directory = directory;
+  RemoteManager manager(options);
+  const TestWorker worker(manager.engine(), 2);
+  const auto is_there = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+  EXPECT_THAT(manager.create<Trouble>()->where().directory, ::testing::StartsWith(directory)) << "the same machine";
+  std::filesystem::remove_all(directory);  // as if the worker were on another machine
+  auto one = manager.create<Trouble>(), two = manager.create<Trouble>();
+  const std::string own = one->where().directory, other = two->where().directory;
+  EXPECT_TRUE(is_there(own));
+  EXPECT_TRUE(is_there(other));
+  EXPECT_NE(own, other);
+  EXPECT_FALSE(is_there(directory));
+  one.reset();
+  EXPECT_TRUE(eventually([&] { return !is_there(own); }));
+  EXPECT_TRUE(is_there(other));
+  two.reset();
+  EXPECT_TRUE(eventually([&] { return !is_there(std::filesystem::path(other).parent_path()); }));
+}
+
+TEST(Tcp, AThreadThatLingersHoldsUpNobody) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker worker(manager.engine(), 1);
+  const Gate go;
+  {
+    auto lingering = manager.create<tcp_test_here::Lingering>();
+    EXPECT_TRUE(lingering->linger(go.path()));
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(manager.create<Counter>(i)->get(), i);
+  go.open();
+}
+
+TEST(Tcp, AWorkerWithTooManySlotsSaysSo) {
+  TestWorker worker(free_tcp_address(), 5000);
+  worker.wait_end();
+  EXPECT_THAT(worker.output(), HasSubstr("5000 slots"));
 }
 
 TEST(Tcp, WorkersStartFirstAndFindTheNextLearner) {
@@ -162,6 +257,24 @@ TEST(Tcp, AnObjectKeepsItsStateWhenItsLearnerDies) {
   EXPECT_EQ(offered.get(), "returned");
 }
 
+TEST(Tcp, AnObjectThatIsNotTakenInTimeDialsAgain) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  TestProxy proxy(manager.engine());
+  auto offered = offer_object(Counter(5), proxy.address());
+  ASSERT_TRUE(eventually([&] {
+    const auto error = expect_remote_error(RemoteErrorKind::kRefused,
+                                           [&] { manager.get_remote<tcp_test_here::Twin>(Place{.timeout = 1ms}); });
+    return error.message().find("(1 objects") != std::string::npos;
+  }));
+  proxy.set(TestProxy::Mode::kStall);
+  expect_remote_error(RemoteErrorKind::kTimeout, [&] { manager.get_remote<Counter>(Place{.timeout = 50ms}); });
+  proxy.set(TestProxy::Mode::kPass);
+  auto counter = manager.get_remote<Counter>();
+  EXPECT_EQ(counter->get(), 5);
+  counter.reset();
+  EXPECT_EQ(offered.get(), "returned");
+}
+
 TEST(Tcp, NoLearnerInTimeIsAnError) {
   auto offered = offer_object(Counter(5), free_tcp_address(), 30ms);
   EXPECT_THAT(offered.get(), HasSubstr("no learner"));
@@ -187,6 +300,22 @@ TEST(Tcp, OtherEnginesHaveNoObjectsThatDialIn) {
 
 // A peer made by hand.
 struct RawPeer {
+  // Comes as a worker does that offers this.
+  void offer(const WorkerOffer& offer) {
+    Frame frame;
+    send(ControlKind::kHello, make_greeting({}));
+    ASSERT_TRUE(receive(frame));
+    send(ControlKind::kProof, Proof());
+    ASSERT_TRUE(receive(frame));
+    ASSERT_EQ(frame.kind, static_cast<uint8_t>(ControlKind::kWelcome));
+    send(ControlKind::kOffer, offer);
+  }
+  template <typename T>
+  void send(ControlKind kind, const T& message) {
+    Writer writer;
+    wire::save(writer, message);
+    send(kind, writer);
+  }
   explicit RawPeer(const std::string& address)
       : transport(make_plain_transport(connect_to(parse_address(address), std::chrono::steady_clock::now() + 5s))) {}
   void send(ControlKind kind, const Writer& writer) {
@@ -236,6 +365,22 @@ TEST(Tcp, AnotherProtocolIsRefusedInWords) {
   EXPECT_THAT(error.message(), HasSubstr("protocol 99"));
 }
 
+TEST(Tcp, AWorkerThatLacksTheConstructorIsNotChosen) {
+  Options options = tcp("tcp://127.0.0.1:0");
+  options.heartbeat_timeout = 60s;  // the one made by hand gives no sign of life
+  RemoteManager manager(options);
+  RawPeer peer(manager.engine());
+  const ClassInfo& info = class_info<Counter>();
+  peer.offer({100, false, {{info.name, fingerprint(info), {"(f8)"}}}});
+  ASSERT_TRUE(eventually([&] { return manager.slots().total == 100; }));
+  const auto error =
+      expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 20ms}, 7); });
+  EXPECT_THAT(error.message(), HasSubstr("cannot build Counter(i4)"));
+  EXPECT_THAT(error.message(), HasSubstr("it offers: Counter(f8)"));
+  const TestWorker worker(manager.engine(), 1);
+  EXPECT_EQ(manager.create<Counter>(7).pid(), worker.pid());
+}
+
 TEST(Tcp, StrangersAreCutOffAndServiceGoesOn) {
   Options options = tcp("tcp://127.0.0.1:0");
   options.handshake_timeout = 300ms;
@@ -260,6 +405,19 @@ TEST(Tcp, StrangersAreCutOffAndServiceGoesOn) {
   EXPECT_EQ(manager.create<Counter>(3)->get(), 3);
 }
 
+TEST(Tcp, SilentStrangersKeepNobodyOut) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));  // which lets each of them be silent for 10 s
+  const Address address = parse_address(manager.engine());
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(connect_to(address, std::chrono::steady_clock::now() + 5s));
+  const double took = seconds_of([&] {
+    auto offered = offer_object(Counter(3), manager.engine());
+    EXPECT_EQ(manager.get_remote<Counter>()->get(), 3);
+    EXPECT_EQ(offered.get(), "returned");
+  });
+  EXPECT_LT(took, 8);
+}
+
 TEST(Tcp, ASecondLearnerOnThePortIsAnErrorThatSaysSo) {
   RemoteManager first(tcp("tcp://127.0.0.1:0"));
   try {
@@ -268,6 +426,8 @@ TEST(Tcp, ASecondLearnerOnThePortIsAnErrorThatSaysSo) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("another learner"));
   }
+  const size_t port = first.engine().rfind(':');  // a name whose other addresses may be free
+  EXPECT_THROW(RemoteManager named(tcp("tcp://localhost" + first.engine().substr(port))), Error);
   const std::string path = "unix:" + Gate().path() + ".socket";
   RemoteManager third(tcp(path));
   EXPECT_THROW(RemoteManager fourth(tcp(path)), Error);
@@ -319,16 +479,18 @@ TEST(Tcp, AWorkerWithATokenWantsToSeeTheLearners) {
   EXPECT_TRUE(eventually([&] { return careful.output().find("the learner has none") != std::string::npos; }));
 }
 
-TEST(Tcp, ProofsDifferBySideAndNonce) {
+TEST(Tcp, ProofsDifferBySideNonceAndChannel) {
   Security security;
   security.token = "0123456789abcdef";
   const Greeting a = make_greeting(security), b = make_greeting(security);
-  const std::string mac = prove(security, Side::kWorker, a, b);
-  EXPECT_TRUE(is_proved(security, Side::kWorker, a, b, mac));
-  EXPECT_FALSE(is_proved(security, Side::kLearner, a, b, mac));
-  EXPECT_FALSE(is_proved(security, Side::kWorker, b, a, mac));
-  EXPECT_FALSE(is_proved(security, Side::kWorker, a, make_greeting(security), mac));
-  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, ""));
+  const std::string mac = prove(security, Side::kWorker, a, b, "channel");
+  EXPECT_TRUE(is_proved(security, Side::kWorker, a, b, "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kLearner, a, b, "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, b, a, "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, make_greeting(security), "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, "channel", ""));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, "another", mac));
+  EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, "", mac));
 }
 
 }  // namespace

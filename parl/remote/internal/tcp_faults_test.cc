@@ -1,7 +1,23 @@
 // Faults of workers and of the network: the right kind of error in time, others untouched, and service goes on.
 #include <sys/resource.h>
 
+#include <cstdio>
+#include <stdexcept>
+
 #include "parl/remote/internal/tcp_test.h"
+
+namespace tcp_faults_test {
+class Hopeless {
+ public:
+  static void raise_error(const std::string& why) { throw std::runtime_error(why); }
+  int fail(const std::string& why) noexcept {
+    std::fprintf(stdout, "said before\n");
+    raise_error(why);
+    return 0;
+  }
+};
+PARL_REMOTE_CLASS(Hopeless, fail);
+}  // namespace tcp_faults_test
 
 namespace parl::internal {
 namespace {
@@ -55,6 +71,15 @@ TEST(TcpFaults, AStoppedWorkerIsLostAfterTheHeartbeatAndOthersAreNot) {
   stopped.signal(SIGCONT);  // it finds that it was given up, and comes again
   EXPECT_TRUE(eventually([&] { return manager.slots().total == 2; }, 20s));
   EXPECT_EQ(manager.create<Counter>(8)->get(), 8);
+}
+
+TEST(TcpFaults, TheLastWordsOfAWorkerThatTerminates) {
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker worker(manager.engine(), 1);
+  auto hopeless = manager.create<tcp_faults_test::Hopeless>();
+  const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { hopeless->fail("it was not meant so"); });
+  EXPECT_THAT(error.what(), HasSubstr("said before"));
+  EXPECT_THAT(error.what(), HasSubstr("it was not meant so"));
 }
 
 TEST(TcpFaults, AKilledLearnerIsFollowedByTheNext) {

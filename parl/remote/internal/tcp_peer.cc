@@ -9,7 +9,6 @@
 namespace parl::internal {
 namespace {
 
-constexpr int kMostSlots = 4096;
 constexpr size_t kMostClasses = 10000;
 
 bool is_last(const Frame& frame) {
@@ -61,12 +60,13 @@ void TcpPeer::on_hello(Reader& reader) {
 
 void TcpPeer::on_proof(Reader& reader) {
   const auto proof = wire::load<Proof>(reader);
-  if (!is_proved(security_, Side::kWorker, worker_, own_, proof.mac))
+  if (!is_proved(security_, Side::kWorker, worker_, own_, connection_->binding(), proof.mac))
     return refuse("its token is not the one of this learner");
   stage_ = Stage::kOffer;
   connection_->trust({}, 1 + kMostSlots, heartbeat_ / 4, heartbeat_);
-  connection_->tell(ControlKind::kWelcome,
-                    Welcome{prove(security_, Side::kLearner, worker_, own_), heartbeat_.count()});
+  connection_->tell(
+      ControlKind::kWelcome,
+      Welcome{prove(security_, Side::kLearner, worker_, own_, connection_->binding()), heartbeat_.count()});
 }
 
 void TcpPeer::on_offer(Reader& reader) {
@@ -93,10 +93,9 @@ void TcpPeer::on_bye(Reader& reader) {
 
 void TcpPeer::refuse(const std::string& text) {
   stage_ = Stage::kEnding;
-  log().warn("a worker at {} is refused: {}", connection_->peer(), text);
   connection_->tell(ControlKind::kRefuse, Bye{text, false});
   connection_->finish("was refused: " + text);
-  owner_.on_refused(text);
+  owner_.on_refused(connection_->peer(), text);
 }
 
 void TcpPeer::on_end(const std::string& why) {
@@ -109,6 +108,15 @@ void TcpPeer::on_end(const std::string& why) {
   }
   if (is_ready_ && bye_.empty() && !is_sent_away_)
     log().warn("the worker process {} on {} {}; {} objects were there", worker_.pid, worker_.host, why, objects.size());
+  if (!is_ready_ && stage_ != Stage::kEnding) {
+    if (!is_open_) {
+      owner_.on_refused(connection_->peer(), why);
+    } else if (connection_->bytes_received() == 0 && why == "closed its connection") {
+      log().debug("somebody at {} looked whether this port is open", connection_->peer());
+    } else {
+      owner_.on_stranger_gone(connection_->peer(), why);
+    }
+  }
   for (const auto& [number, link] : objects) link->on_end(why);
   owner_.on_gone(shared_from_this());
 }
@@ -163,7 +171,7 @@ void TcpObjectLink::attach(const std::shared_ptr<Listener>& listener) {
   bool is_late;
   {
     std::lock_guard lock(mutex_);
-    is_late = is_ended_;
+    is_late = is_over_ || is_ended_;
     if (!is_late) listener_ = listener;
   }
   if (is_late) listener->on_end();
@@ -188,6 +196,7 @@ std::vector<AttachmentPlace> TcpObjectLink::send(FrameKind kind, uint64_t id, co
 
 void TcpObjectLink::give_up() {
   drop_listener();
+  if (peer_->is_object()) return peer_->connection().end("was not taken in time, and may dial again");  // it lives on
   bool is_begun;
   {
     std::lock_guard lock(mutex_);
@@ -220,6 +229,7 @@ void TcpObjectLink::on_end(const std::string& why) {
   std::shared_ptr<Listener> listener;
   {
     std::lock_guard lock(mutex_);
+    is_over_ = true;  // whoever attaches from now on is told there
     why_ = why;
     listener.swap(listener_);
   }

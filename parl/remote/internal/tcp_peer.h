@@ -32,7 +32,10 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
     virtual ~Owner() = default;
     virtual void on_ready(const std::shared_ptr<TcpPeer>& peer) = 0;
     virtual void on_place_free() = 0;
-    virtual void on_refused(const std::string& text) = 0;
+    // It may not come, or the TLS handshake failed. `where`: its address.
+    virtual void on_refused(const std::string& where, const std::string& text) = 0;
+    // It was cut off, or went, before it had said who it is.
+    virtual void on_stranger_gone(const std::string& where, const std::string& why) = 0;
     virtual void on_gone(const std::shared_ptr<TcpPeer>& peer) = 0;
   };
 
@@ -41,7 +44,10 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
 
   // Just after it was started, on the I/O thread.
   void set_connection(std::shared_ptr<Connection> connection) { connection_ = std::move(connection); }
-  void on_open(const std::shared_ptr<Connection>& self) override { connection_ = self; }
+  void on_open(const std::shared_ptr<Connection>& self) override {
+    connection_ = self;
+    is_open_ = true;
+  }
   void on_frame(uint32_t object, Frame frame) override;
   void on_end(const std::string& why) override;
 
@@ -79,6 +85,7 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
   const std::chrono::milliseconds heartbeat_;
   const Greeting own_;
   enum class Stage { kHello, kProof, kOffer, kReady, kEnding } stage_ = Stage::kHello;  // the loop's
+  bool is_open_ = false;                                                                // the loop's
   std::shared_ptr<Connection> connection_;
   Greeting worker_;
   WorkerOffer offer_;
@@ -125,6 +132,7 @@ class TcpObjectLink final : public ObjectLink {
   std::condition_variable changed_;
   std::shared_ptr<Listener> listener_;
   bool is_begun_ = false, is_ended_ = false;
+  bool is_over_ = false;  // the connection has ended
   std::string why_;
 };
 

@@ -25,6 +25,7 @@ namespace parl::internal {
 
 enum class ControlKind : uint8_t { kHello = 64, kChallenge, kProof, kWelcome, kRefuse, kOffer, kBeat, kBye, kOutput };
 
+inline constexpr int kMostSlots = 4096;  // of one worker
 inline constexpr const char* kMark = "parl-remote";
 
 // Its first two fields can be read by any version.
@@ -51,8 +52,9 @@ PARL_FIELDS(Welcome, mac, heartbeat_ms);
 
 struct OfferedClass {
   std::string name, fingerprint;
+  std::vector<std::string> constructors;  // their signatures; none for an object that exists already
 };
-PARL_FIELDS(OfferedClass, name, fingerprint);
+PARL_FIELDS(OfferedClass, name, fingerprint, constructors);
 
 struct WorkerOffer {
   int32_t slots = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -28,6 +29,7 @@ constexpr milliseconds kFirstPause{20}, kLongestPause{2000}, kRefusedPause{5000}
 constexpr int kLearnersPatience = 60;                        // times the heartbeat's: a stopped learner is not lost
 constexpr auto kKernelPatience = std::chrono::seconds(120);  // but its machine's kernel answers
 constexpr auto kGrace = std::chrono::milliseconds(500);      // for destructors once the learner is gone
+constexpr auto kGoodSession = std::chrono::seconds(2);       // one that ends sooner is no reason to hurry
 constexpr int kSlack = 8;                                    // objects on their way out
 
 Time now() { return std::chrono::steady_clock::now(); }
@@ -44,15 +46,24 @@ Time now() { return std::chrono::steady_clock::now(); }
   ::_exit(EXIT_FAILURE);
 }
 
+WorkerOutput* output = nullptr;  // of a worker process
+std::terminate_handler before_last_words = nullptr;
+
+// Nobody catches an exception: the learner shall hear of it before the process ends.
+void say_last_words() {
+  if (std::current_exception()) std::fprintf(stderr, "terminate: %s\n", describe_current_exception().message.c_str());
+  output->restore();
+  if (before_last_words) before_last_words();
+  std::abort();
+}
+
 }  // namespace
 
 // ---- WorkerSession ----
 
 WorkerSession::WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output)
-    : security_(security), slots_(slots), object_(object), output_(output), own_(make_greeting(security)) {}
-
-WorkerSession::~WorkerSession() {
-  for (auto& [number, thread] : threads_) thread.join();
+    : security_(security), slots_(slots), object_(object), output_(output), own_(make_greeting(security)) {
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
 }
 
 void WorkerSession::on_open(const std::shared_ptr<Connection>& self) {
@@ -103,12 +114,13 @@ void WorkerSession::on_challenge(Reader& reader) {
   if (!learner_.has_token && !security_.token.empty())
     return give_up("this side has a token (PARL_TOKEN_FILE) and the learner has none: it may be somebody else's");
   stage_ = Stage::kProof;
-  connection_->tell(ControlKind::kProof, Proof{prove(security_, Side::kWorker, own_, learner_)});
+  connection_->tell(ControlKind::kProof,
+                    Proof{prove(security_, Side::kWorker, own_, learner_, connection_->binding())});
 }
 
 void WorkerSession::on_welcome(Reader& reader) {
   const auto welcome = wire::load<Welcome>(reader);
-  if (!is_proved(security_, Side::kLearner, own_, learner_, welcome.mac))
+  if (!is_proved(security_, Side::kLearner, own_, learner_, connection_->binding(), welcome.mac))
     return give_up("the learner's token is another one");
   PARL_CHECK(welcome.heartbeat_ms > 0 && welcome.heartbeat_ms < 86'400'000, "a heartbeat of {} ms",
              welcome.heartbeat_ms);
@@ -120,10 +132,14 @@ void WorkerSession::on_welcome(Reader& reader) {
   offer.slots = slots_;
   offer.is_object = object_ != nullptr;
   if (object_) {
-    offer.classes.push_back({object_->name, fingerprint(*object_)});
+    offer.classes.push_back({object_->name, fingerprint(*object_), {}});
   } else {
-    for (const std::string& name : offered_classes())
-      offer.classes.push_back({name, fingerprint(*find_class(name)->info)});
+    for (const std::string& name : offered_classes()) {
+      const FactoryEntry& entry = *find_class(name);
+      OfferedClass& offered = offer.classes.emplace_back(OfferedClass{name, fingerprint(*entry.info), {}});
+      for (const ConstructorInfo& constructor : entry.constructors)
+        offered.constructors.push_back(constructor.signature);
+    }
   }
   connection_->tell(ControlKind::kOffer, offer);
   if (output_) output_->send_to(connection_);  // before the first object can be here
@@ -152,20 +168,7 @@ void WorkerSession::give_up(const std::string& why) {
   connection_->finish(why);
 }
 
-// Threads that have left their object's code; to be joined outside the lock.
-std::vector<std::thread> WorkerSession::take_ended() {
-  std::lock_guard lock(mutex_);
-  std::vector<std::thread> ended;
-  for (const uint32_t number : ended_threads_) {
-    ended.push_back(std::move(threads_.at(number)));
-    threads_.erase(number);
-  }
-  ended_threads_.clear();
-  return ended;
-}
-
 void WorkerSession::begin(uint32_t number, Frame frame) {
-  for (std::thread& thread : take_ended()) thread.join();
   auto object = std::make_shared<HostedObject>(connection_, number, [this, number] { leave(number); });
   object->deliver(std::move(frame));
   std::lock_guard lock(mutex_);
@@ -176,7 +179,9 @@ void WorkerSession::begin(uint32_t number, Frame frame) {
     changed_.notify_all();
   } else {
     try {
-      threads_.emplace(number, std::thread([this, number, object] { run(number, object); }));
+      // Nobody waits for what a thread does when it has left its object: thread_local destructors may take their time.
+      std::thread([self = shared_from_this(), number, object] { self->run(number, object); }).detach();
+      ++running_;
     } catch (const std::system_error& error) {
       objects_.erase(number);
       RemoteFailure failure = make_failure(RemoteErrorKind::kRefused, fmt::format("no thread: {}", error.what()));
@@ -188,6 +193,7 @@ void WorkerSession::begin(uint32_t number, Frame frame) {
 }
 
 void WorkerSession::run(uint32_t number, const std::shared_ptr<HostedObject>& object) {
+  ::pthread_sigmask(SIG_SETMASK, &signals_, nullptr);  // begun by the I/O thread, where all are blocked
   ::pthread_setname_np(::pthread_self(), fmt::format("parl-{}", number).substr(0, 15).c_str());
   try {
     object->serve();
@@ -197,7 +203,7 @@ void WorkerSession::run(uint32_t number, const std::shared_ptr<HostedObject>& ob
   }
   std::lock_guard lock(mutex_);
   objects_.erase(number);
-  ended_threads_.push_back(number);
+  --running_;
   changed_.notify_all();
 }
 
@@ -246,12 +252,8 @@ void WorkerSession::end(const std::string& why) {
 }
 
 bool WorkerSession::end_objects(TimePoint deadline) {
-  {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, deadline, [&] { return ended_threads_.size() == threads_.size(); })) return false;
-  }
-  for (std::thread& thread : take_ended()) thread.join();
-  return true;
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [&] { return running_ == 0; });
 }
 
 std::string WorkerSession::why() const {
@@ -315,12 +317,19 @@ void Dialer::pause(bool was_refused, TimePoint deadline) {
 }
 
 std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, TimePoint deadline) {
+  if (welcomed_ != kNoWait) {
+    if (now() - welcomed_ >= kGoodSession) {
+      pause_ = milliseconds(0);
+    } else {
+      pause(false, deadline);
+    }
+  }
   for (;;) {
     std::string why;
     bool was_refused = false;
     if (auto session = attempt(slots, object, deadline, why, was_refused)) {
       reported_.clear();
-      pause_ = milliseconds(0);
+      welcomed_ = now();
       return session;
     }
     report(why);
@@ -334,10 +343,12 @@ std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, 
 void run_tcp_worker(const std::string& address, int slots, const Security& security) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
+    PARL_CHECK(slots >= 1 && slots <= kMostSlots, "{} slots are asked for, 1 to {} are possible", slots, kMostSlots);
     check_guarded(parse_address(address), security);
     raise_descriptor_limit();
-    static WorkerOutput* const output = new WorkerOutput;  // for the whole life of the process, its exit included
+    output = new WorkerOutput;  // for the whole life of the process, its exit included
     std::atexit([] { output->restore(); });
+    before_last_words = std::set_terminate(say_last_words);
     Dialer dialer(address, security, output);
     for (;;) {
       const auto session = dialer.dial(slots, nullptr, kForever);
@@ -353,6 +364,7 @@ void run_tcp_worker(const std::string& address, int slots, const Security& secur
     }
   } catch (const std::exception& error) {
     log().error("worker: {}", error.what());
+    if (output) output->restore();
     std::_Exit(EXIT_FAILURE);
   }
 }

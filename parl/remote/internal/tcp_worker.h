@@ -5,6 +5,8 @@
 // is not lost, only one whose machine does not answer or which closes the connection. Thread rule: see each class.
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -29,7 +31,6 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   // `object`: the class of the one object on offer, else null: `slots` of any class of this program. `output`: sends to
   // the learner from its welcome on; may be null.
   WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output);
-  ~WorkerSession() override;
 
   // Waits until the learner has said welcome, or the end, or `deadline`. False: not welcome.
   bool wait_welcome(TimePoint deadline);
@@ -60,14 +61,14 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   void begin(uint32_t number, Frame frame);
   void run(uint32_t number, const std::shared_ptr<HostedObject>& object);
   void leave(uint32_t number);
-  std::vector<std::thread> take_ended();
 
   const Security security_;
   const int slots_;
   const ClassInfo* const object_;
   WorkerOutput* const output_;
   const Greeting own_;
-  Greeting learner_;                                                     // the loop's
+  sigset_t signals_;  // what is blocked for objects: as on the thread that dials
+  Greeting learner_;  // the loop's
   enum class Stage { kHello, kProof, kServing } stage_ = Stage::kHello;  // the loop's
   std::shared_ptr<Connection> connection_;                               // set before anything else happens
 
@@ -76,8 +77,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   bool is_welcome_ = false, is_ended_ = false, was_refused_ = false, must_force_ = false;
   std::string why_;
   std::map<uint32_t, std::shared_ptr<HostedObject>> objects_;
-  std::map<uint32_t, std::thread> threads_;
-  std::vector<uint32_t> ended_threads_;
+  size_t running_ = 0;  // threads that are in code of objects
   std::shared_ptr<HostedObject> taken_;
 };
 
@@ -100,6 +100,7 @@ class Dialer {
   WorkerOutput* const output_;
   std::string reported_;
   std::chrono::milliseconds pause_{0};
+  TimePoint welcomed_ = kNoWait;  // the last time
   IoLoop loop_;
 };
 

@@ -1,16 +1,20 @@
 #include "parl/remote/internal/tls.h"
 
 #include <arpa/inet.h>
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "parl/core/check.h"
@@ -37,10 +41,49 @@ std::string last_error(const std::string& otherwise) {
   return reason ? reason : otherwise;
 }
 
+// OpenSSL's own socket BIO writes with write(2): a peer that has gone would end this program by SIGPIPE.
+int socket_of(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(::BIO_get_data(bio))); }
+
+int settle(BIO* bio, ssize_t done, int to_retry) {
+  ::BIO_clear_retry_flags(bio);
+  if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS))
+    ::BIO_set_flags(bio, to_retry | BIO_FLAGS_SHOULD_RETRY);
+  return static_cast<int>(done);
+}
+
+int bio_write(BIO* bio, const char* data, int size) {
+  return settle(bio, ::send(socket_of(bio), data, static_cast<size_t>(size), MSG_NOSIGNAL | MSG_DONTWAIT),
+                BIO_FLAGS_WRITE);
+}
+
+int bio_read(BIO* bio, char* data, int size) {
+  errno = 0;  // an end is no error
+  return settle(bio, ::recv(socket_of(bio), data, static_cast<size_t>(size), MSG_DONTWAIT), BIO_FLAGS_READ);
+}
+
+long bio_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+BIO* make_socket_bio(int socket) {
+  static BIO_METHOD* const method = [] {
+    BIO_METHOD* made = ::BIO_meth_new(::BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket without signals");
+    if (!made) return made;
+    ::BIO_meth_set_write(made, bio_write);
+    ::BIO_meth_set_read(made, bio_read);
+    ::BIO_meth_set_ctrl(made, bio_control);
+    return made;
+  }();
+  BIO* bio = method ? ::BIO_new(method) : nullptr;
+  PARL_CHECK(bio, "no TLS connection: {}", last_error("no memory"));
+  ::BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(socket)));
+  ::BIO_set_init(bio, 1);
+  return bio;
+}
+
 class TlsTransport final : public Transport {
  public:
   TlsTransport(UniqueFd socket, std::unique_ptr<SSL, FreeSsl> ssl) : socket_(std::move(socket)), ssl_(std::move(ssl)) {
-    ::SSL_set_fd(ssl_.get(), socket_.get());
+    BIO* bio = make_socket_bio(socket_.get());
+    ::SSL_set_bio(ssl_.get(), bio, bio);
   }
 
   Step handshake() override {
@@ -119,6 +162,16 @@ class TlsTransport final : public Transport {
     std::array<char, 256> name{};
     ::X509_NAME_get_text_by_NID(::X509_get_subject_name(certificate), NID_commonName, name.data(), name.size());
     return std::string("certificate of ") + name.data();
+  }
+
+  std::string binding() const override {
+    constexpr std::string_view kLabel = "EXPORTER-parl-remote-token";
+    std::lock_guard lock(mutex_);
+    std::array<unsigned char, 32> secret{};
+    const int done = ::SSL_export_keying_material(ssl_.get(), secret.data(), secret.size(), kLabel.data(),
+                                                  kLabel.size(), nullptr, 0, 0);
+    PARL_CHECK(done == 1, "the TLS connection has no name: {}", last_error("unknown error"));
+    return std::string(reinterpret_cast<const char*>(secret.data()), secret.size());
   }
 
  private:
@@ -219,9 +272,11 @@ class OpenSslContext final : public TlsContext {
     const bool is_number = ::inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
                            ::inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
     if (is_number) {
-      ::X509_VERIFY_PARAM_set1_ip_asc(::SSL_get0_param(ssl), host.c_str());
+      PARL_CHECK(::X509_VERIFY_PARAM_set1_ip_asc(::SSL_get0_param(ssl), host.c_str()) == 1,
+                 "TLS cannot check that a certificate bears the name '{}'", host);
     } else {
-      ::SSL_set1_host(ssl, host.c_str());
+      PARL_CHECK(::SSL_set1_host(ssl, host.c_str()) == 1, "TLS cannot check that a certificate bears the name '{}'",
+                 host);
       ::SSL_set_tlsext_host_name(ssl, host.c_str());
     }
   }

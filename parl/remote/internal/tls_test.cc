@@ -74,7 +74,64 @@ void expect_turned_away(const std::string& learner, std::vector<std::pair<std::s
   RemoteManager manager(with_certificates(learner));
   TestWorker worker(manager.engine(), 1, std::move(environment));
   EXPECT_TRUE(eventually([&] { return worker.output().find(why) != std::string::npos; }, 20s)) << worker.output();
-  expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 1ms}); });
+  EXPECT_TRUE(eventually([&] {  // the learner says it too
+    const auto error =
+        expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 1ms}); });
+    return error.message().find("failed in the TLS handshake") != std::string::npos;
+  }));
+}
+
+TEST(Tls, ATokenWithin) {
+  const Folder folder;
+  make_certificates(folder.path, {"127.0.0.1"});
+  make_token(folder.path + "/token");
+  Options options = with_certificates(folder.path + "/learner");
+  options.token_file = folder.path + "/token";
+  RemoteManager manager(options);
+  const TestWorker worker(
+      manager.engine(), 1,
+      {{"PARL_CERTIFICATES", folder.path + "/worker"}, {"PARL_TOKEN_FILE", folder.path + "/token"}});
+  EXPECT_EQ(manager.create<Counter>(4)->get(), 4);
+}
+
+TEST(Tls, APeerThatHasGoneIsAnErrorAndNoSignal) {
+  const Folder folder;
+  make_certificates(folder.path, {"127.0.0.1"});
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+  auto learner = TlsContext::load(folder.path + "/learner")->accept(UniqueFd(fds[0]), true);
+  auto worker = TlsContext::load(folder.path + "/worker")->connect(UniqueFd(fds[1]), "*");
+  bool is_done = false;
+  for (int i = 0; i < 100 && !is_done; ++i) {
+    const auto there = learner->handshake(), here = worker->handshake();
+    ASSERT_NE(there, Transport::Step::kFailed) << learner->error();
+    ASSERT_NE(here, Transport::Step::kFailed) << worker->error();
+    is_done = there == Transport::Step::kDone && here == Transport::Step::kDone;
+  }
+  ASSERT_TRUE(is_done);
+  EXPECT_EQ(learner->binding().size(), 32u);
+  EXPECT_EQ(learner->binding(), worker->binding());
+  worker.reset();  // as when its process is killed: no word of parting
+  std::vector<char> bytes(100000);
+  const iovec piece{bytes.data(), bytes.size()};
+  EXPECT_EQ(learner->write(&piece, 1), Transport::kClosed);  // SIGPIPE would end this program
+  EXPECT_THAT(learner->error(), HasSubstr("cut off"));
+}
+
+TEST(Tls, AKilledWorkerUnderFire) {
+  const Folder folder;
+  make_certificates(folder.path, {"127.0.0.1"});
+  RemoteManager manager(with_certificates(folder.path + "/learner"));
+  const TestWorker worker(manager.engine(), 1, {{"PARL_CERTIFICATES", folder.path + "/worker"}});
+  auto counter = manager.create<Counter>(1);
+  worker.signal(SIGKILL);
+  expect_remote_error(RemoteErrorKind::kLost, [&] {
+    std::vector<Future<int>> results;
+    for (;;) {
+      results.push_back(counter.async()->increment());
+      if (results.size() > 100) results.front().get(), results.erase(results.begin());
+    }
+  });
 }
 
 TEST(Tls, OthersAreTurnedAway) {

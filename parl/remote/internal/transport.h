@@ -32,6 +32,8 @@ class Transport {
   virtual std::string error() const = 0;
   // Who the peer is by certificate, for the log; empty: nobody vouches for it.
   virtual std::string identity() const { return {}; }
+  // What the two ends of this channel share and nobody between them knows; empty: it is not encrypted.
+  virtual std::string binding() const { return {}; }
 };
 
 // `socket` is non-blocking.

@@ -50,6 +50,11 @@ void WireChannel::build(const CreateRequest& request) {
   link_->send(request.constructor ? FrameKind::kCreate : FrameKind::kTake, 0, writer_, false, nullptr);
   writer_.clear();
   std::unique_lock lock(mutex_);
+  if (state_ == State::kLeaving) {  // stop() may have come before the object was known there
+    lock.unlock();
+    link_->send(FrameKind::kStop);
+    lock.lock();
+  }
   if (!changed_.wait_until(lock, request.deadline, [&] { return state_ != State::kBuilding; })) {
     state_ = State::kGone;
     lock.unlock();

@@ -22,18 +22,22 @@ constexpr int kLookMs = 50;  // whether the end has come
 
 }  // namespace
 
-WorkerOutput::WorkerOutput()
-    : old_out_(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)), old_error_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
-  int fds[2];
-  if (!old_out_ || !old_error_ || ::pipe2(fds, O_CLOEXEC) != 0)
-    throw Error(resource_message("a worker cannot read its own output", errno));
-  pipe_.reset(fds[0]);
-  const UniqueFd writing(fds[1]);
+WorkerOutput::WorkerOutput() {
+  std::fflush(nullptr);
+  redirect(streams_[0], STDOUT_FILENO);
+  redirect(streams_[1], STDERR_FILENO);
   thread_ = std::thread([this] { run(); });
   ::pthread_setname_np(thread_.native_handle(), "parl-output");
-  std::fflush(nullptr);
-  ::dup2(writing.get(), STDOUT_FILENO);
-  ::dup2(writing.get(), STDERR_FILENO);
+}
+
+void WorkerOutput::redirect(Stream& stream, int descriptor) {
+  stream.old.reset(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
+  int fds[2];
+  if (!stream.old || ::pipe2(fds, O_CLOEXEC) != 0)
+    throw Error(resource_message("a worker cannot read its own output", errno));
+  stream.pipe.reset(fds[0]);
+  const UniqueFd writing(fds[1]);
+  ::dup2(writing.get(), descriptor);
 }
 
 void WorkerOutput::send_to(std::shared_ptr<Connection> connection) {
@@ -45,30 +49,42 @@ void WorkerOutput::restore() noexcept {
   if (is_ending_.exchange(true)) return;
   std::cout.flush();
   std::fflush(nullptr);
-  ::dup2(old_out_.get(), STDOUT_FILENO);
-  ::dup2(old_error_.get(), STDERR_FILENO);
-  thread_.join();
+  ::dup2(streams_[0].old.get(), STDOUT_FILENO);
+  ::dup2(streams_[1].old.get(), STDERR_FILENO);
+  if (thread_.joinable() && std::this_thread::get_id() != thread_.get_id()) thread_.join();
 }
 
-// The pipe's other end may live on in a process that a method has started: its end is not waited for.
+// A pipe's other end may live on in a process that a method has started: its end is not waited for.
 void WorkerOutput::run() {
-  std::array<char, 16384> buffer;
   for (;;) {
     const bool is_ending = is_ending_;
-    pollfd poll{pipe_.get(), POLLIN, 0};
-    const int ready = ::poll(&poll, 1, is_ending ? 0 : kLookMs);
+    std::array<pollfd, 2> polls;
+    for (size_t i = 0; i < polls.size(); ++i) polls[i] = {streams_[i].pipe.get(), POLLIN, 0};
+    const int ready = ::poll(polls.data(), polls.size(), is_ending ? 0 : kLookMs);
     if (ready == 0 && is_ending) return;
     if (ready <= 0) continue;
-    const ssize_t got = ::read(pipe_.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return;
-    deliver(buffer.data(), static_cast<size_t>(got));
+    bool is_over = true;
+    for (size_t i = 0; i < polls.size(); ++i) {
+      if (polls[i].revents && !pump(streams_[i])) streams_[i].pipe.reset();
+      if (streams_[i].pipe) is_over = false;
+    }
+    if (is_over) return;
   }
 }
 
-void WorkerOutput::deliver(const char* text, size_t bytes) {
+// False: nobody can write there any more.
+bool WorkerOutput::pump(Stream& stream) {
+  std::array<char, 16384> buffer;
+  const ssize_t got = ::read(stream.pipe.get(), buffer.data(), buffer.size());
+  if (got < 0 && errno == EINTR) return true;
+  if (got <= 0) return false;
+  deliver(stream.old.get(), buffer.data(), static_cast<size_t>(got));
+  return true;
+}
+
+void WorkerOutput::deliver(int to, const char* text, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
-    const ssize_t written = ::write(old_error_.get(), text + done, bytes - done);
+    const ssize_t written = ::write(to, text + done, bytes - done);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) break;  // nobody reads there
     done += static_cast<size_t>(written);
@@ -78,7 +94,7 @@ void WorkerOutput::deliver(const char* text, size_t bytes) {
     std::lock_guard lock(mutex_);
     connection = connection_;
   }
-  if (!connection || connection->queued_bytes() > kMostQueued) return;
+  if (!connection || connection->queued_bytes(0) > kMostQueued) return;
   try {
     connection->tell(ControlKind::kOutput, std::string(text, bytes));
   } catch (const std::bad_alloc&) {  // lost

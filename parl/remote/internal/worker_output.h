@@ -1,11 +1,13 @@
 // What a worker of the tcp engine prints goes where it always went, and to the learner's log.
 //
-// stdout and stderr become a pipe that a thread reads: it writes on to the old places and gives the text to the
-// connection of the hour. A learner that cannot take it in time loses text, never the worker. At the process's exit
-// what was printed last is delivered first, so that it is part of the error that the learner reports.
-// One per process, for its whole life. Thread rule: any thread; restore() once.
+// stdout and stderr become pipes that a thread reads: it writes on to the old places and gives the text to the
+// connection of the hour. A learner that cannot take it in time loses text, never the worker. At the process's exit,
+// and when an exception that nobody catches ends it, what was printed last is delivered first, so that it is part of
+// the error that the learner reports. What a signal ends (SIGSEGV, abort()) may take its last words with it.
+// One per process, for its whole life. Thread rule: any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -29,10 +31,15 @@ class WorkerOutput {
   void restore() noexcept;
 
  private:
+  struct Stream {
+    UniqueFd old, pipe;  // pipe empty: it is over
+  };
+  void redirect(Stream& stream, int descriptor);
   void run();
-  void deliver(const char* text, size_t bytes);
+  bool pump(Stream& stream);
+  void deliver(int to, const char* text, size_t bytes);
 
-  UniqueFd old_out_, old_error_, pipe_;
+  std::array<Stream, 2> streams_;
   std::mutex mutex_;
   std::shared_ptr<Connection> connection_;
   std::atomic<bool> is_ending_{false};
