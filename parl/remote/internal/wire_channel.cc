@@ -222,8 +222,9 @@ void WireChannel::stop() noexcept {
       changed_.notify_all();
     }
     if (was_gone) return;
-    link_->send(FrameKind::kStop);
+    // First the calls: a method that sees the request to stop may answer at once, and its caller is told `closed`.
     fail_all(RemoteErrorKind::kClosed, "the manager was closed");
+    link_->send(FrameKind::kStop);
   } catch (...) {
     link_->cut();
   }
