@@ -166,6 +166,7 @@ TEST(Cnn, ForwardIsDifferentiable) {
 }
 
 TEST(Models, ShapesAndSizes) {
+  torch::manual_seed(1);
   const ModelRegistry models = builtin_models();
   struct {
     const char* name;
@@ -244,6 +245,7 @@ TEST(Registry, NamesDefaultsAndErrors) {
   EXPECT_EQ(default_model_for(image_spec(42)), "atari42");
   EXPECT_EQ(default_model_for(image_spec(84)), "nature");
   EXPECT_EQ(default_model_for(image_spec(64)), "impala_shallow");
+  EXPECT_EQ(default_model_for(image_spec(10)), "mlp");  // too small for it
   auto message = [](auto&& f) -> std::string {
     try {
       f();
