@@ -117,7 +117,7 @@ class ThreadChannel : public ObjectChannel {
     CallRef current;
     {
       std::lock_guard lock(mutex_);
-      is_draining_ = is_closing_ = true;
+      is_draining_ = true;
       pending.swap(queue_);
       count_ = bytes_ = 0;
       current = current_;
@@ -125,10 +125,12 @@ class ThreadChannel : public ObjectChannel {
     work_.notify_one();
     room_.notify_all();
     while (CallRef call = pending.pop()) call->fail(closed());
+    // Only then the request to stop: a method that sees it may return at once, and its caller is told `closed`.
     if (current) {
-      current->give_up();
       current->fail(closed());
+      current->give_up();
     }
+    is_closing_ = true;
   }
 
   // Ends the thread's bond to this object: true when it has ended; false: it is left in user code, its object leaks.
