@@ -117,14 +117,16 @@ void GradientWorker::learn_steps(const Batch& batch, const StepTargets& targets,
   for (int64_t i = 0; i < pieces; ++i) {
     const at::Tensor steps = torch::tensor(part_of(index, i, pieces), torch::kLong);
     const at::Tensor rows = steps + steps.div(length, "floor");  // of obs [B * (T+1)]
-    auto chosen = [&](const at::Tensor& column) { return column.flatten(0, 1).cpu().index_select(0, steps); };
+    const auto pick = [](const at::Tensor& column, const at::Tensor& index) {
+      return column.flatten(0, 1).index_select(0, index.to(column.device()));
+    };
     Piece piece;
-    piece.recording = model_.record(batch.obs.flatten(0, 1).index_select(0, rows.to(batch.obs.device())).to(device_));
+    piece.recording = model_.record(pick(batch.obs, rows).to(device_));
     const PolicyValue& output = piece.recording->output();
     piece.loss = std::make_unique<PolicyLoss>(
         options,
-        PolicyLoss::Steps{chosen(batch.action), chosen(batch.behaviour_logits), targets.vs.index_select(0, steps),
-                          targets.advantage.index_select(0, steps)},
+        PolicyLoss::Steps{pick(batch.action, steps).cpu(), pick(batch.behaviour_logits, steps).cpu(),
+                          targets.vs.index_select(0, steps), targets.advantage.index_select(0, steps)},
         output.logits, output.value);
     backward_piece(piece, scale);
   }

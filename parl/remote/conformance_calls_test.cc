@@ -44,6 +44,15 @@ TEST_P(Calls, ManyObjects) {  // R7, C3
   EXPECT_EQ(manager.slots().used, 8);
 }
 
+TEST_P(Calls, ManyObjectsWithArgumentsOfTheirOwn) {
+  RemoteManager manager(options());
+  auto all = manager.create_each<Counter>(10, [](int i) { return 100 + i; });
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(all[static_cast<size_t>(i)]->get(), 100 + i);
+    EXPECT_EQ(all[static_cast<size_t>(i)].index(), i);
+  }
+}
+
 TEST_P(Calls, OneThreadForConstructorAndMethods) {
   RemoteManager manager(options());
   auto counter = manager.create<Counter>();

@@ -7,6 +7,7 @@
 //   auto worker  = manager.create<Worker>(args...);
 //   auto worker  = manager.create<Worker>(Place{.name = "left", .cores = {0, 1}}, args...);
 //   auto workers = manager.create_all<Worker>(16, args...);      // starts overlap
+//   auto workers = manager.create_each<Worker>(16, [&](int i) { return configs[i]; });
 //   auto worker  = manager.get_remote<Worker>();                 // tcp: one that another program offers by as_remote
 //
 // create() blocks until the constructor has returned, at most Place::timeout (default 60 s, which includes waiting for
@@ -50,14 +51,11 @@ class RemoteManager {
   // n objects built with copies of the same arguments; placement().index tells them apart. A failure ends them all.
   template <typename T, typename... A>
   std::vector<Remote<T>> create_all(int n, Place place, const A&... args) {
-    std::vector<Remote<T>> objects(static_cast<size_t>(n));
-    const int first = core_->reserve(n);
-    core_->overlap(n, [&](int i) {
+    return build_all<T>(n, [&](int index, int i) {
       Place own = place;
       if (!own.name.empty()) own.name += "-" + std::to_string(i);
-      objects[static_cast<size_t>(i)] = build<T>(std::move(own), first + i, args...);
+      return build<T>(std::move(own), index, args...);
     });
-    return objects;
   }
   template <typename T, typename... A>
   requires(sizeof...(A) == 0 || !(std::is_same_v<std::decay_t<A>, Place> ||
@@ -70,6 +68,12 @@ class RemoteManager {
   template <typename T>
   Remote<T> get_remote(Place place = {}) {
     return Remote<T>(core_->take(internal::class_info<T>(), std::move(place), core_->reserve(1)));
+  }
+
+  // The same, each object built with an argument of its own: argument_of(0), ..., argument_of(n - 1).
+  template <typename T, typename F>
+  std::vector<Remote<T>> create_each(int n, F&& argument_of) {
+    return build_all<T>(n, [&](int index, int i) { return build<T>(Place{}, index, argument_of(i)); });
   }
 
   // Ends every object as the destructor does, waiting at most `timeout`.
@@ -87,6 +91,13 @@ class RemoteManager {
     return Remote<T>(core_->create(internal::class_info<T>(),
                                    internal::make_constructor_call<T>(std::forward<A>(args)...), std::move(place),
                                    index));
+  }
+  template <typename T, typename F>
+  std::vector<Remote<T>> build_all(int n, F&& build_one) {
+    std::vector<Remote<T>> objects(static_cast<size_t>(n));
+    const int first = core_->reserve(n);
+    core_->overlap(n, [&](int i) { objects[static_cast<size_t>(i)] = build_one(first + i, i); });
+    return objects;
   }
   std::shared_ptr<internal::ManagerCore> core_;
 };

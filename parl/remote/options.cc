@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -20,6 +17,7 @@
 #include "parl/remote/internal/auth.h"
 #include "parl/remote/internal/class_info.h"
 #include "parl/remote/internal/process_engine.h"
+#include "parl/remote/internal/spawn.h"
 #include "parl/remote/internal/tcp_worker.h"
 
 namespace parl {
@@ -163,12 +161,9 @@ bool initialised() {
 
 // From /proc, for a program that makes a manager without init().
 static void init_from_proc() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<char*> args;
-  for (size_t at = 0; at < all.size(); at += std::strlen(all.data() + at) + 1) args.push_back(all.data() + at);
-  auto found = take_options(args);
-  act_on(std::move(found), args);
+  OwnArguments own;
+  auto found = take_options(own.args);
+  act_on(std::move(found), own.args);
 }
 
 Options resolve(Options o) {

@@ -15,8 +15,6 @@
 namespace parl {
 namespace {
 
-constexpr uint64_t kActionStream = 1'000'000'007;  // apart from every environment's own stream
-
 // Generation 0 is the run's seed itself, later ones are streams of their own.
 uint64_t generation_seed(uint64_t seed, int64_t generation) {
   return generation == 0 ? seed : derive_seed(seed, (uint64_t{1} << 40) + static_cast<uint64_t>(generation));

@@ -46,6 +46,9 @@ struct ActorState {
 };
 PARL_FIELDS(ActorState, sequence, sampler_positions, has_env_state, env_state, obs);
 
+// derive_seed(seed, kActionStream): of action samplers, apart from every environment's own stream.
+inline constexpr uint64_t kActionStream = 1'000'000'007;
+
 class Actor {
  public:
   explicit Actor(ActorConfig config);

@@ -6,38 +6,13 @@
 #include "parl/core/log.h"
 
 namespace parl {
-namespace {
-
-constexpr size_t kStartsAtOnce = 8;
-
-}  // namespace
 
 ActorPool::ActorPool(RemoteManager& manager, Options options, const std::vector<ActorConfig>& configs)
     : manager_(manager), options_(options), configs_(configs), queue_(options.actors) {
   PARL_CHECK_EQ(configs.size(), static_cast<size_t>(options.actors));
-  remotes_.resize(configs.size());
   // Starts overlap: loading libtorch costs a worker process most of a second.
-  std::vector<std::thread> starters;
-  std::vector<std::exception_ptr> errors(configs.size());
-  std::atomic<size_t> next{0};
-  const auto start = [&] {
-    for (size_t i = next++; i < configs.size(); i = next++) {
-      try {
-        remotes_[i] = std::make_shared<Remote<Actor>>(manager_.create<Actor>(configs_[i]));
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-    }
-  };
-  try {
-    while (starters.size() + 1 < std::min<size_t>(configs.size(), kStartsAtOnce)) starters.emplace_back(start);
-  } catch (const std::system_error&) {  // no more threads: those that are there start all
-  }
-  start();
-  for (auto& t : starters) t.join();
-  for (const auto& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  auto remotes = manager_.create_each<Actor>(options_.actors, [&](int i) { return configs_[static_cast<size_t>(i)]; });
+  for (Remote<Actor>& remote : remotes) remotes_.push_back(std::make_shared<Remote<Actor>>(std::move(remote)));
 }
 
 ActorPool::~ActorPool() { stop(); }

@@ -9,13 +9,13 @@
 #include "parl/core/check.h"
 #include "parl/core/rng.h"
 #include "parl/env/vector_env.h"
+#include "parl/train/actor.h"
 #include "parl/train/program.h"
 
 namespace parl {
 namespace {
 
-constexpr uint64_t kEvalStream = 2'000'000'011;    // apart from training's streams
-constexpr uint64_t kActionStream = 1'000'000'007;  // apart from every environment's own stream
+constexpr uint64_t kEvalStream = 2'000'000'011;  // apart from training's streams
 
 void summarise(EvalSummary& s) {
   std::vector<double> returns;

@@ -129,6 +129,8 @@ void RunLog::write_row(const RunCounters& c) {
   state.lags = state.lag_sum = 0;
 }
 
+int64_t RunLog::row_steps() const { return impl_->row_steps; }
+
 void RunLog::show(const RunCounters& c) {
   Impl& m = *impl_;
   if (!m.status.due()) return;

@@ -53,6 +53,7 @@ class RunLog {
   const RowState& row() const;
 
   void write_row(const RunCounters& counters);
+  int64_t row_steps() const;               // of the newest row; of the start before there is one
   void show(const RunCounters& counters);  // the status line, when it is due
   void finish();
 

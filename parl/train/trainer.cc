@@ -332,8 +332,7 @@ void Trainer::after_update() {
 
 // The end of the curve, where no row is due. A run that goes on later cuts it away again.
 void Trainer::finish_row(const std::string& reason) {
-  if (reason == "interrupted" || progress_.steps % config_.log_steps == 0) return;
-  if (next_log_ > next_multiple(config_.log_steps)) return;
+  if (reason == "interrupted" || log_->row_steps() == progress_.steps) return;
   progress_.row = log_->row();
   progress_.partial_row = true;
   log_->write_row(counters());

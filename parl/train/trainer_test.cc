@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "parl/agent/nonfinite.h"
@@ -180,6 +182,18 @@ TEST(Trainer, ContinuesUnderAnotherRegime) {
       EXPECT_EQ(run(c).updates, 16) << before.deterministic << before.max_lag << after.deterministic << after.max_lag;
     }
   }
+}
+
+// A row that falls due with the last update is the curve's end already.
+TEST(Trainer, TheLastRowIsWrittenOnce) {
+  TempDir dir;
+  TrainConfig c = small_config(dir.file("run"));
+  c.log_steps = 100;  // due at 2,048, the first update past 2,000
+  run(c);
+  const auto steps = read_metrics(c.run + "/metrics.csv").column("steps");
+  EXPECT_EQ(steps.back(), 2048);
+  EXPECT_EQ(std::adjacent_find(steps.begin(), steps.end(), std::greater_equal<>()), steps.end());
+  EXPECT_FALSE(load_checkpoint(*latest_checkpoint(c.run)).progress.partial_row);
 }
 
 TEST(Trainer, NothingToDoChangesNothing) {

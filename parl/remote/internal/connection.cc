@@ -11,23 +11,12 @@ namespace parl::internal {
 namespace {
 
 constexpr size_t kStrangerStreams = 1;
-constexpr auto kKernelPatience = std::chrono::seconds(120);
 constexpr auto kFinish = std::chrono::seconds(1);
 
-OutgoingFrame pack(uint8_t kind, uint64_t id, const Writer& writer) {
-  OutgoingFrame frame;
-  frame.prefix.kind = kind;
-  frame.prefix.id = id;
-  frame.head = writer.head();
-  frame.prefix.head = frame.head.size();
-  frame.prefix.attachments = static_cast<uint32_t>(writer.attachments().size());
-  for (const Attachment& attachment : writer.attachments()) {
-    AttachmentPlace place;
-    place.bytes = attachment.bytes;
-    frame.places.push_back(place);
-    frame.bodies.emplace_back(attachment.data, attachment.bytes);
-  }
-  return frame;
+AttachmentPlace in_stream(const Attachment& attachment) {
+  AttachmentPlace place;
+  place.bytes = attachment.bytes;
+  return place;
 }
 
 }  // namespace
@@ -93,7 +82,7 @@ uint32_t Connection::interest_locked() const {
 }
 
 void Connection::send(uint32_t object, uint8_t kind, uint64_t id, const Writer& writer, const MuxSender::Keep& keep) {
-  OutgoingFrame frame = pack(kind, id, writer);
+  OutgoingFrame frame = pack_frame(kind, id, writer, in_stream);
   std::lock_guard lock(send_mutex_);
   if (send_closed_) return;
   try {

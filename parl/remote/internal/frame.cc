@@ -15,7 +15,6 @@ namespace {
 
 constexpr size_t kScratch = 32 * 1024;
 constexpr int kMaxDescriptors = 8;
-constexpr size_t kMaxPieces = 64;
 constexpr size_t kTurn = size_t{8} << 20;  // bytes for one connection before the next has its turn
 
 }  // namespace
@@ -198,33 +197,46 @@ uint64_t OutgoingFrame::bytes() const {
   return sum;
 }
 
+size_t OutgoingFrame::gather(uint64_t from, size_t bytes, std::array<iovec, kMaxPieces>& pieces, size_t& count) const {
+  size_t covered = 0;
+  const auto add = [&](const void* data, size_t size) {
+    if (from >= size) {
+      from -= size;
+      return;
+    }
+    if (count == kMaxPieces || covered == bytes) return;
+    const size_t length = std::min<size_t>(size - from, bytes - covered);
+    pieces[count++] = {const_cast<char*>(static_cast<const char*>(data)) + from, length};
+    covered += length;
+    from = 0;
+  };
+  add(&prefix, sizeof prefix);
+  add(places.data(), places.size() * sizeof(AttachmentPlace));
+  add(head.data(), head.size());
+  for (const auto& body : bodies) {
+    if (count == kMaxPieces || covered == bytes) break;
+    add(body.data(), body.size());
+  }
+  return covered;
+}
+
+void OutgoingFrame::keep_copy() {
+  auto copy = std::make_shared<std::vector<std::vector<std::byte>>>();
+  copy->reserve(1 + bodies.size());
+  copy->emplace_back(head.begin(), head.end());
+  for (const auto& body : bodies) copy->emplace_back(body.begin(), body.end());
+  head = copy->front();
+  for (size_t i = 0; i < bodies.size(); ++i) bodies[i] = (*copy)[i + 1];
+  keep = std::move(copy);
+}
+
 // Sends from byte done_ of `frame` on. True: all of it has gone.
 bool FrameSender::advance(int fd, OutgoingFrame& frame, size_t& budget, bool& closed) {
   for (;;) {
-    std::array<iovec, kMaxPieces> pieces;
+    std::array<iovec, OutgoingFrame::kMaxPieces> pieces;
     size_t count = 0;
-    uint64_t skip = done_, offered = 0;
-    bool more = false;
-    const auto add = [&](const void* data, size_t bytes) {
-      if (skip >= bytes) {
-        skip -= bytes;
-        return;
-      }
-      if (count == kMaxPieces || offered >= budget) {
-        more = true;
-        return;
-      }
-      const size_t length = std::min(bytes - skip, budget - offered);
-      if (length < bytes - skip) more = true;
-      pieces[count++] = {const_cast<char*>(static_cast<const char*>(data)) + skip, length};
-      offered += length;
-      skip = 0;
-    };
-    add(&frame.prefix, sizeof frame.prefix);
-    add(frame.places.data(), frame.places.size() * sizeof(AttachmentPlace));
-    add(frame.head.data(), frame.head.size());
-    for (const auto& body : frame.bodies) add(body.data(), body.size());
-    if (count == 0) return !more;
+    const size_t offered = frame.gather(done_, budget, pieces, count);
+    if (count == 0) return done_ == frame.bytes();
 
     msghdr message{};
     message.msg_iov = pieces.data();
@@ -249,8 +261,8 @@ bool FrameSender::advance(int fd, OutgoingFrame& frame, size_t& budget, bool& cl
     frame.descriptor.reset();
     done_ += static_cast<uint64_t>(sent);
     budget -= std::min(budget, static_cast<size_t>(sent));
-    if (!more && static_cast<uint64_t>(sent) == offered) return true;
-    if (static_cast<uint64_t>(sent) < offered || budget == 0) return false;
+    if (done_ == frame.bytes()) return true;
+    if (static_cast<size_t>(sent) < offered || budget == 0) return false;
   }
 }
 
@@ -266,13 +278,7 @@ FrameSender::Sent FrameSender::send(int fd, OutgoingFrame frame,
   if (keep) {
     frame.keep = keep();
   } else {
-    auto copy = std::make_shared<std::vector<std::vector<std::byte>>>();
-    copy->reserve(1 + frame.bodies.size());
-    copy->emplace_back(frame.head.begin(), frame.head.end());
-    for (const auto& body : frame.bodies) copy->emplace_back(body.begin(), body.end());
-    frame.head = copy->front();
-    for (size_t i = 0; i < frame.bodies.size(); ++i) frame.bodies[i] = (*copy)[i + 1];
-    frame.keep = std::move(copy);
+    frame.keep_copy();
   }
   queued_ += frame.bytes();
   queue_.push_back(std::move(frame));

@@ -15,6 +15,7 @@
 
 #include <sys/uio.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -158,8 +159,32 @@ struct OutgoingFrame {
   UniqueFd descriptor;
   std::shared_ptr<const void> keep;
 
+  static constexpr size_t kMaxPieces = 64;
+
   uint64_t bytes() const;
+  // Adds the pieces from byte `from` on to pieces[count...], at most `bytes` of them. Returns how many they cover.
+  size_t gather(uint64_t from, size_t bytes, std::array<iovec, kMaxPieces>& pieces, size_t& count) const;
+  // Copies what head and bodies point at, and keeps the copy.
+  void keep_copy();
 };
+
+// A frame of what `writer` holds. `lay(attachment)` says where each attachment goes; those that go in the stream are
+// its bodies.
+template <typename Lay>
+OutgoingFrame pack_frame(uint8_t kind, uint64_t id, const Writer& writer, Lay&& lay) {
+  OutgoingFrame frame;
+  frame.prefix.kind = kind;
+  frame.prefix.id = id;
+  frame.head = writer.head();
+  frame.prefix.head = frame.head.size();
+  frame.prefix.attachments = static_cast<uint32_t>(writer.attachments().size());
+  for (const Attachment& attachment : writer.attachments()) {
+    frame.places.push_back(lay(attachment));
+    if ((frame.places.back().where & AttachmentPlace::kPlaceMask) == AttachmentPlace::kInStream)
+      frame.bodies.emplace_back(attachment.data, attachment.bytes);
+  }
+  return frame;
+}
 
 // The outgoing side of a connection: frames in order, as much at once as the socket takes.
 class FrameSender {

@@ -13,42 +13,6 @@ constexpr size_t kScratch = 32 * 1024;
 constexpr size_t kDirect = 4096;              // bodies with more than this to come are read in place
 constexpr size_t kTurn = size_t{4} << 20;     // bytes of one connection before the next has its turn
 constexpr size_t kSendNow = size_t{1} << 20;  // what a caller sends by itself; the rest is the I/O thread's
-constexpr size_t kMaxPieces = 64;
-
-// The pieces of a frame from byte `from` on, at most `bytes` of them. Returns how many bytes they cover.
-size_t gather(const OutgoingFrame& frame, uint64_t from, size_t bytes, std::array<iovec, kMaxPieces>& pieces,
-              size_t& count) {
-  size_t covered = 0;
-  const auto add = [&](const void* data, size_t size) {
-    if (from >= size) {
-      from -= size;
-      return;
-    }
-    if (count == kMaxPieces || covered == bytes) return;
-    const size_t length = std::min<size_t>(size - from, bytes - covered);
-    pieces[count++] = {const_cast<char*>(static_cast<const char*>(data)) + from, length};
-    covered += length;
-    from = 0;
-  };
-  add(&frame.prefix, sizeof frame.prefix);
-  add(frame.places.data(), frame.places.size() * sizeof(AttachmentPlace));
-  add(frame.head.data(), frame.head.size());
-  for (const auto& body : frame.bodies) {
-    if (count == kMaxPieces || covered == bytes) break;
-    add(body.data(), body.size());
-  }
-  return covered;
-}
-
-void copy_pieces(OutgoingFrame& frame) {
-  auto copy = std::make_shared<std::vector<std::vector<std::byte>>>();
-  copy->reserve(1 + frame.bodies.size());
-  copy->emplace_back(frame.head.begin(), frame.head.end());
-  for (const auto& body : frame.bodies) copy->emplace_back(body.begin(), body.end());
-  frame.head = copy->front();
-  for (size_t i = 0; i < frame.bodies.size(); ++i) frame.bodies[i] = (*copy)[i + 1];
-  frame.keep = std::move(copy);
-}
 
 }  // namespace
 
@@ -175,11 +139,11 @@ MuxSender::Pushed MuxSender::push_chunk(Transport& transport, uint32_t object, c
     header_left_ = sizeof header_;
   }
   while (chunk_left_ > 0) {
-    std::array<iovec, kMaxPieces> pieces;
+    std::array<iovec, OutgoingFrame::kMaxPieces> pieces;
     size_t count = 0;
     if (header_left_ > 0)
       pieces[count++] = {reinterpret_cast<char*>(&header_) + sizeof header_ - header_left_, header_left_};
-    gather(frame, done, chunk_left_, pieces, count);
+    frame.gather(done, chunk_left_, pieces, count);
     const ssize_t got = transport.write(pieces.data(), static_cast<int>(count));
     if (got == Transport::kNotNow) return Pushed::kNotNow;
     if (got == Transport::kClosed) return Pushed::kClosed;
@@ -197,7 +161,7 @@ void MuxSender::enqueue(uint32_t object, OutgoingFrame frame, uint64_t done, con
   if (keep) {
     frame.keep = keep();
   } else {
-    copy_pieces(frame);
+    frame.keep_copy();
   }
   auto stream = std::find_if(ring_.begin(), ring_.end(), [&](const Stream& s) { return s.object == object; });
   if (stream == ring_.end()) stream = ring_.insert(ring_.end(), Stream{object, {}, done});

@@ -49,18 +49,7 @@ AttachmentPlace SlabPort::lay(const Attachment& attachment, bool may_take) {
 }
 
 OutgoingFrame SlabPort::pack(uint8_t kind, uint64_t id, const Writer& writer, bool may_take) {
-  OutgoingFrame frame;
-  frame.prefix.kind = kind;
-  frame.prefix.id = id;
-  frame.head = writer.head();
-  frame.prefix.head = frame.head.size();
-  frame.prefix.attachments = static_cast<uint32_t>(writer.attachments().size());
-  for (const Attachment& attachment : writer.attachments()) {
-    frame.places.push_back(lay(attachment, may_take));
-    if ((frame.places.back().where & AttachmentPlace::kPlaceMask) == AttachmentPlace::kInStream)
-      frame.bodies.emplace_back(attachment.data, attachment.bytes);
-  }
-  return frame;
+  return pack_frame(kind, id, writer, [&](const Attachment& attachment) { return lay(attachment, may_take); });
 }
 
 std::vector<OutgoingFrame> SlabPort::announce(uint8_t kind) {

@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "parl/core/check.h"
@@ -107,6 +110,12 @@ std::string resource_message(const std::string& what, int error, int per_worker)
       "-n`, "
       "or use fewer workers",
       what, limit.rlim_cur, limit.rlim_max, per_worker);
+}
+
+OwnArguments::OwnArguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  text.assign((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  for (size_t at = 0; at < text.size(); at += std::strlen(&text[at]) + 1) args.push_back(&text[at]);
 }
 
 size_t raise_descriptor_limit() {

@@ -52,6 +52,16 @@ void send_signal(const ChildProcess& child, int signal);
 // A pidfd for a running process; invalid when it is gone.
 UniqueFd open_pidfd(pid_t pid);
 
+// This program's command line, from /proc. The pointers end with the object.
+struct OwnArguments {
+  OwnArguments();
+  OwnArguments(const OwnArguments&) = delete;
+  OwnArguments& operator=(const OwnArguments&) = delete;
+
+  std::string text;
+  std::vector<char*> args;
+};
+
 // Lifts the soft limit of open descriptors to the hard one (at most 2^20). Idempotent. Returns the limit in force.
 size_t raise_descriptor_limit();
 

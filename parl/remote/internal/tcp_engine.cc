@@ -25,7 +25,6 @@
 namespace parl::internal {
 namespace {
 
-constexpr auto kKernelPatience = std::chrono::seconds(120);
 constexpr size_t kMostStrangers = 256;                    // connections that have not said who they are
 constexpr auto kStrangersTime = std::chrono::seconds(1);  // before it must make room for others
 constexpr int kMostAtOnce = 64;                           // connections taken before others have their turn
@@ -331,6 +330,7 @@ TcpEngine::Link TcpEngine::choose_object(const CreateRequest& request) {
 }
 
 std::string TcpEngine::why_no_worker(const CreateRequest& request) {
+  const std::string own = fingerprint(*request.info);
   int workers = 0, slots = 0, used = 0, matching = 0;
   std::string difference;
   for (const Peer& peer : peers_) {
@@ -342,9 +342,8 @@ std::string TcpEngine::why_no_worker(const CreateRequest& request) {
     if (!offered) {
       difference = fmt::format("; the worker on {} (pid {}) does not offer the class (parl::offer in its main does)",
                                peer->host(), peer->pid());
-    } else if (offered->fingerprint != fingerprint(*request.info)) {
-      difference = fmt::format("; on {} (pid {}) the class differs\n  there: {}\n  here:  {}", peer->host(),
-                               peer->pid(), offered->fingerprint, fingerprint(*request.info));
+    } else if (offered->fingerprint != own) {
+      difference = peer->how_it_differs(*offered, own);
     } else if (!can_build(*offered, request)) {
       difference = fmt::format(
           "; the worker on {} (pid {}) cannot build {}{}; it offers: {}{}. parl::offer<Class(arguments)>() in its main "
@@ -365,15 +364,14 @@ std::string TcpEngine::why_no_worker(const CreateRequest& request) {
 }
 
 std::string TcpEngine::why_no_object(const CreateRequest& request) {
+  const std::string own = fingerprint(*request.info);
   int objects = 0;
   std::string difference;
   for (const Peer& peer : peers_) {
     if (!peer->is_object()) continue;
     ++objects;
     const OfferedClass* offered = peer->find(request.info->name);
-    if (offered && offered->fingerprint != fingerprint(*request.info))
-      difference = fmt::format("; on {} (pid {}) the class differs\n  there: {}\n  here:  {}", peer->host(),
-                               peer->pid(), offered->fingerprint, fingerprint(*request.info));
+    if (offered && offered->fingerprint != own) difference = peer->how_it_differs(*offered, own);
   }
   std::string text = fmt::format("no {} has dialled in to {} and is free ({} objects of all classes are there)",
                                  request.info->name, address_.text(), objects);

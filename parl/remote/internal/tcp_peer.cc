@@ -127,6 +127,11 @@ const OfferedClass* TcpPeer::find(const std::string& name) const {
   return it == offer_.classes.end() ? nullptr : &*it;
 }
 
+std::string TcpPeer::how_it_differs(const OfferedClass& there, const std::string& here) const {
+  return fmt::format("; on {} (pid {}) the class differs\n  there: {}\n  here:  {}", host(), pid(), there.fingerprint,
+                     here);
+}
+
 int TcpPeer::used() {
   std::lock_guard lock(mutex_);
   return static_cast<int>(objects_.size());

@@ -58,6 +58,8 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
   int slots() const { return offer_.slots; }
   // Null: it does not know the class.
   const OfferedClass* find(const std::string& name) const;
+  // For a refusal: what the class is there, and what it is `here`.
+  std::string how_it_differs(const OfferedClass& there, const std::string& here) const;
   int vacant();
   int used();
   // A place for one object. Null: none is vacant (any more).

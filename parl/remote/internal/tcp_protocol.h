@@ -13,6 +13,7 @@
 // an object that dialled in (as_remote) is number 1 and begins with kTake {CreateHead} instead of kCreate.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ namespace parl::internal {
 
 enum class ControlKind : uint8_t { kHello = 64, kChallenge, kProof, kWelcome, kRefuse, kOffer, kBeat, kBye, kOutput };
 
+// A machine whose kernel answers nothing for so long is lost, whatever its program does.
+inline constexpr auto kKernelPatience = std::chrono::seconds(120);
 inline constexpr int kMostSlots = 4096;  // of one worker
 inline constexpr const char* kMark = "parl-remote";
 

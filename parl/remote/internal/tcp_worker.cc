@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <random>
 
 #include "parl/core/check.h"
@@ -26,23 +24,19 @@ using std::chrono::milliseconds;
 constexpr auto kConnect = std::chrono::seconds(5);
 constexpr auto kWelcome = std::chrono::seconds(10);
 constexpr milliseconds kFirstPause{20}, kLongestPause{2000}, kRefusedPause{5000};
-constexpr int kLearnersPatience = 60;                        // times the heartbeat's: a stopped learner is not lost
-constexpr auto kKernelPatience = std::chrono::seconds(120);  // but its machine's kernel answers
-constexpr auto kGrace = std::chrono::milliseconds(500);      // for destructors once the learner is gone
-constexpr auto kGoodSession = std::chrono::seconds(2);       // one that ends sooner is no reason to hurry
-constexpr int kSlack = 8;                                    // objects on their way out
+constexpr int kLearnersPatience = 60;                    // times the heartbeat's: a stopped learner is not lost
+constexpr auto kGrace = std::chrono::milliseconds(500);  // for destructors once the learner is gone
+constexpr auto kGoodSession = std::chrono::seconds(2);   // one that ends sooner is no reason to hurry
+constexpr int kSlack = 8;                                // objects on their way out
 
 Time now() { return std::chrono::steady_clock::now(); }
 
 // This process again, from its beginning: what is stuck in user code ends with the old image.
 [[noreturn]] void start_anew() {
   std::fflush(nullptr);
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<char*> args;
-  for (size_t at = 0; at < all.size(); at += std::string_view(all.data() + at).size() + 1) args.push_back(&all[at]);
-  args.push_back(nullptr);
-  ::execv("/proc/self/exe", args.data());
+  OwnArguments own;
+  own.args.push_back(nullptr);
+  ::execv("/proc/self/exe", own.args.data());
   ::_exit(EXIT_FAILURE);
 }
 
