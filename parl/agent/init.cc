@@ -16,4 +16,11 @@ void orthogonal_init(const at::Tensor& weight, const at::Tensor& bias, double ga
   }
 }
 
+void pixel_init(const at::Tensor& weight, const at::Tensor& bias, double gain) {
+  orthogonal_init(weight, bias, gain);
+  torch::NoGradGuard no_grad;
+  at::Tensor target = weight;
+  target.sub_(weight.mean({1, 2, 3}, true));
+}
+
 }  // namespace parl

@@ -44,7 +44,11 @@ Cnn::Cnn(const ModelSpec& spec, std::vector<ConvLayer> layers) : spec_(spec), la
                "{}: an image of {}x{} is too small for a kernel of {}; use a smaller network", name, height, width, kh);
     at::Tensor weight = torch::empty({layer.out, channels, kh, kw}).contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor bias = torch::empty({layer.out});
-    orthogonal_init(weight, bias, kReluGain);
+    if (i == 0 && spec.obs_dtype == DType::kU8) {
+      pixel_init(weight, bias, kPixelGain);
+    } else {
+      orthogonal_init(weight, bias, kReluGain);
+    }
     auto module = register_module(name, std::make_shared<torch::nn::Module>(name));
     weights_.push_back(module->register_parameter("weight", weight));
     biases_.push_back(module->register_parameter("bias", bias));

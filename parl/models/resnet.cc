@@ -15,9 +15,9 @@ ImpalaDeep::ImpalaDeep(const ModelSpec& spec, std::vector<int64_t> channels, int
   for (size_t i = 0; i < channels.size(); ++i) {
     const std::string name = "section" + std::to_string(i + 1);
     Section section;
-    section.entry = add_conv(name + "_conv", in, channels[i]);
+    section.entry = add_conv(name + "_conv", in, channels[i], i == 0 && spec.obs_dtype == DType::kU8);
     for (int r = 1; r <= 4; ++r) {
-      section.residual.push_back(add_conv(name + "_residual" + std::to_string(r), channels[i], channels[i]));
+      section.residual.push_back(add_conv(name + "_residual" + std::to_string(r), channels[i], channels[i], false));
     }
     sections_.push_back(section);
     in = channels[i];
@@ -29,10 +29,14 @@ ImpalaDeep::ImpalaDeep(const ModelSpec& spec, std::vector<int64_t> channels, int
   value_ = add_linear("value", hidden, 1, 1.0);
 }
 
-ImpalaDeep::Layer ImpalaDeep::add_conv(const std::string& name, int64_t in, int64_t out) {
+ImpalaDeep::Layer ImpalaDeep::add_conv(const std::string& name, int64_t in, int64_t out, bool pixels) {
   at::Tensor weight = torch::empty({out, in, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
   at::Tensor bias = torch::empty({out});
-  orthogonal_init(weight, bias, kReluGain);
+  if (pixels) {
+    pixel_init(weight, bias, kReluGain);  // fifteen layers follow: a larger gain would grow with them
+  } else {
+    orthogonal_init(weight, bias, kReluGain);
+  }
   auto module = register_module(name, std::make_shared<torch::nn::Module>(name));
   return {module->register_parameter("weight", weight), module->register_parameter("bias", bias)};
 }

@@ -26,7 +26,8 @@ class ImpalaDeep : public Model {
     Layer entry;
     std::vector<Layer> residual;  // four
   };
-  Layer add_conv(const std::string& name, int64_t in, int64_t out);
+  // pixels: the first layer over uint8 images.
+  Layer add_conv(const std::string& name, int64_t in, int64_t out, bool pixels);
   Layer add_linear(const std::string& name, int64_t in, int64_t out, double gain);
 
   ModelSpec spec_;
