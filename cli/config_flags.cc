@@ -17,6 +17,7 @@ void ConfigFlags::add_to(CLI::App& app, const ConfigFields& fields, const std::v
   for (const ConfigField& field : fields) {
     if (std::find(skip.begin(), skip.end(), field.path) != skip.end()) continue;
     const std::string flag = field.flag, name = "--" + flag;
+    if (options_.count(flag)) continue;
     CLI::Option* option = nullptr;
     if (field.is_switch) {
       option = app.add_flag_function(
@@ -39,15 +40,23 @@ void ConfigFlags::add_to(CLI::App& app, const ConfigFields& fields, const std::v
     option->group(group_of(field.path));
     options_[flag] = option;
   }
-  show_defaults(fields);
 }
 
 void ConfigFlags::show_defaults(const ConfigFields& fields) {
-  for (const ConfigField& field : fields) {
-    const auto at = options_.find(field.flag);
-    if (at == options_.end()) continue;
-    const std::string text = config_text(field.get());
-    at->second->default_str(text.empty() ? "\"\"" : text);
+  for (const auto& [flag, option] : options_) {
+    const ConfigField* field = config_find(fields, flag);
+    option->group(field ? group_of(field->path) : "");
+    if (!field) continue;
+    const std::string text = config_text(field->get());
+    option->description(field->help)->default_str(text.empty() ? "\"\"" : text);
+  }
+}
+
+void ConfigFlags::check_known(const ConfigFields& fields, const std::string& who) const {
+  std::vector<std::string> known;
+  for (const ConfigField& field : fields) known.push_back("--" + field.flag);
+  for (const auto& [flag, text] : texts_) {
+    if (!config_find(fields, flag)) raise("{} has no --{}{}", who, flag, did_you_mean("--" + flag, known));
   }
 }
 

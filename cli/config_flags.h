@@ -19,14 +19,18 @@ namespace parl::cli {
 
 class ConfigFlags {
  public:
-  // One option per field but those whose path is in `skip`. `group` of the help text: by the struct around a field.
+  // One option per field but those whose path is in `skip` and those whose flag is there already. The group in the help
+  // text is the struct around a field.
   void add_to(CLI::App& app, const ConfigFields& fields, const std::vector<std::string>& skip = {});
 
   // Sets the fields that were given on the command line. Maps (key=value) are merged into what is there.
   void apply(const ConfigFields& fields) const;
   bool given(const std::string& flag) const { return texts_.count(flag) > 0; }
 
-  // The defaults that --help shows.
+  // Throws when a flag was given that is none of these fields'. `who` has them: an algorithm's name.
+  void check_known(const ConfigFields& fields, const std::string& who) const;
+
+  // The defaults and texts that --help shows; options that are none of these fields' are hidden.
   void show_defaults(const ConfigFields& fields);
 
  private:

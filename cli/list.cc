@@ -25,7 +25,7 @@ Rows models() {
 
 Rows preset_rows() {
   Rows rows;
-  for (const Preset& p : presets()) rows.emplace_back(p.name, p.summary);
+  for (const Preset& p : presets()) rows.emplace_back(p.algorithm + " " + p.name, p.summary);
   return rows;
 }
 

@@ -1,8 +1,10 @@
 #include "cli/train_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
+#include "parl/core/files.h"
 #include "parl/train/presets.h"
 #include "parl/train/program.h"
 
@@ -16,37 +18,40 @@ TrainOptions::TrainOptions(CLI::App& app) : app_(app) {
       ->type_name("text");
   app.add_option("--config", file_, "settings from a JSON file, such as a run's config.json")->type_name("file");
   flags_.add_to(app, config_fields(defaults_), {"algorithm"});
+  for (const AlgorithmEntry& entry : program().algorithms) {
+    TrainConfig config = program().config_of(entry.name);
+    flags_.add_to(app, config_fields(config), {"algorithm"});
+  }
 }
 
 TrainConfig TrainOptions::resolve() const {
-  // What file and flags say about the task decides which preset is the default.
-  TrainConfig config;
-  ConfigFields fields = config_fields(config);
+  // What file and flags say about the task decides whose settings there are and which preset is the default.
+  TrainConfig probe;
+  flags_.apply(config_fields(probe));
   std::string file = file_;
-  flags_.apply(fields);
-  const std::string saved = config.run + "/config.json";
-  if (file.empty() && preset_.empty() && algorithm_.empty() && !flags_.given("env") && !config.run.empty() &&
+  const std::string saved = probe.run + "/config.json";
+  if (file.empty() && preset_.empty() && algorithm_.empty() && !flags_.given("env") && !probe.run.empty() &&
       std::filesystem::exists(saved)) {
     file = saved;
   }
-  if (!file.empty()) config_load(fields, file);
-  flags_.apply(fields);
-  if (!algorithm_.empty()) config.algorithm = algorithm_;
-  program().algorithm(config.algorithm);
+  const std::string text = file.empty() ? "{}" : read_file(file);
+  probe = train_config_of(text, file);
+  flags_.apply(config_fields(probe));
+  const std::string algorithm = algorithm_.empty() ? probe.algorithm : algorithm_;
+  TrainConfig config = program().config_of(algorithm);
+  config.env = probe.env;
   program().envs.family_of(config.env);
-  const std::string algorithm = config.algorithm, env = config.env;
-  chosen_preset_ = preset_ == "default" || preset_.empty() ? default_preset(env) : preset_;
+  chosen_preset_ = preset_ == "default" || preset_.empty() ? default_preset(config.env, algorithm) : preset_;
 
-  config = TrainConfig();
-  config.algorithm = algorithm;
-  config.env = env;
+  const ConfigFields fields = config_fields(config);
+  flags_.check_known(fields, algorithm);
   if (!chosen_preset_.empty()) apply_preset(config, chosen_preset_);
-  drop_overruled_schedules(config.impala, file);
-  if (!file.empty()) config_load(fields, file);
-  flags_.apply(fields);
+  drop_overruled_schedules(fields, config_paths(text, file));
+  config_apply(config, text, file);
   config.algorithm = algorithm;
+  flags_.apply(fields);
   if (config.run.empty()) {
-    std::string name = algorithm + "-" + env + (preset_.empty() ? "" : "-" + preset_);
+    std::string name = algorithm + "-" + config.env + (preset_.empty() ? "" : "-" + preset_);
     for (char& c : name) {
       if (c == ':' || c == '/') c = '-';
     }
@@ -55,16 +60,21 @@ TrainConfig TrainOptions::resolve() const {
   return config;
 }
 
-// A rate said by flag or file beats a schedule that only the preset has.
-void TrainOptions::drop_overruled_schedules(ImpalaConfig& impala, const std::string& file) const {
-  TrainConfig said;
-  const std::string nothing = "-";
-  said.impala.lr = said.impala.entropy_cost = -1;
-  said.impala.lr_schedule = said.impala.entropy_schedule = nothing;
-  if (!file.empty()) config_load(config_fields(said), file);
-  flags_.apply(config_fields(said));
-  if (said.impala.lr != -1 && said.impala.lr_schedule == nothing) impala.lr_schedule.clear();
-  if (said.impala.entropy_cost != -1 && said.impala.entropy_schedule == nothing) impala.entropy_schedule.clear();
+// A rate said by flag or file beats a schedule that only the preset has: "lr" that of "lr_schedule", "entropy_cost"
+// that of "entropy_schedule".
+void TrainOptions::drop_overruled_schedules(const ConfigFields& fields, const std::vector<std::string>& in_file) const {
+  const auto said = [&](const ConfigField& field) {
+    return flags_.given(field.flag) || std::find(in_file.begin(), in_file.end(), field.path) != in_file.end();
+  };
+  const std::string suffix = "_schedule";
+  for (const ConfigField& schedule : fields) {
+    if (!schedule.path.ends_with(suffix) || said(schedule)) continue;
+    const std::string stem = schedule.path.substr(0, schedule.path.size() - suffix.size());
+    for (const std::string& path : {stem, stem + "_cost"}) {
+      const ConfigField* rate = config_find(fields, path);
+      if (rate && said(*rate)) schedule.set(std::string());
+    }
+  }
 }
 
 std::string TrainOptions::help_text() {

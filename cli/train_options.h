@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/config_flags.h"
@@ -24,7 +25,7 @@ class TrainOptions {
   std::string help_text();
 
  private:
-  void drop_overruled_schedules(ImpalaConfig& impala, const std::string& file) const;
+  void drop_overruled_schedules(const ConfigFields& fields, const std::vector<std::string>& in_file) const;
 
   CLI::App& app_;
   ConfigFlags flags_;

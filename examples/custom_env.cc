@@ -99,11 +99,12 @@ int main(int argc, char** argv) {
   config.envs_per_actor = 8;
   config.rollout_length = 32;
   config.until_return = 0.8;
-  config.impala.optimizer = parl::OptimizerKind::kAdam;
-  config.impala.lr = 2e-3;
-  config.impala.eps = 1e-5;
-  config.impala.loss_reduction = parl::Reduction::kMean;
-  config.impala.max_grad_norm = 0.5;
+  auto& impala = config.settings.as<parl::ImpalaConfig>();
+  impala.optimizer = parl::OptimizerKind::kAdam;
+  impala.lr = 2e-3;
+  impala.eps = 1e-5;
+  impala.loss_reduction = parl::Reduction::kMean;
+  impala.max_grad_norm = 0.5;
   const parl::TrainSummary summary = parl::train(config);
   std::cout << summary.steps << " steps, mean return " << summary.return_mean_100.value_or(-1) << '\n';
   return summary.stop_reason == "until_return" ? 0 : 1;

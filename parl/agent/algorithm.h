@@ -37,6 +37,8 @@ class Algorithm {
   virtual LearnStats learn(const Batch& batch, int64_t agent_steps) = 0;
 
   virtual Model& model() = 0;
+  // Threads that learn() keeps busy.
+  virtual int64_t learner_threads() const { return 1; }
   Weights get_weights() { return model().get_weights(); }
   void set_weights(const Weights& weights) { model().set_weights(weights); }
 

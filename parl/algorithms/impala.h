@@ -1,5 +1,5 @@
 // Impala: the V-trace actor-critic (Espeholt et al. 2018, arXiv 1802.01561) over any Model with a Discrete policy; with
-// clip > 0 and epochs > 1 it is APPO. What is minimised: policy_loss.h; targets: vtrace.h.
+// clip > 0 and epochs > 1 it is APPO. How it learns: actor_critic.h.
 //
 //   auto model = builtin_models().make("atari42", spec);
 //   Impala learner(model, config);
@@ -7,135 +7,26 @@
 //   Impala actor(builtin_models().make("atari42", spec), config);   // never learns: has no optimizer, no gradients
 //   actor.set_weights(learner.get_weights());
 //   ActOutput out = actor.sample(obs, uniforms);
-//
-// One learn() = `epochs` passes over the batch in `minibatches`, one optimizer step each. Of what they consist:
-//   unrolls  whole unrolls in random order; values, ratios, V-trace targets are recomputed for each minibatch
-//   steps    single steps in random order, as PPO has them; values, ratios and targets of the whole batch are
-//            recomputed at the start of each pass (one more forward), advantages are normalised over the whole batch.
-//            Minibatches are less correlated, so few environments suffice; feed-forward networks only
-// Each minibatch is split over `learner_threads` replicas that read the same parameters; their gradients are added in
-// the order of the replicas. Pieces of at most `micro_batch` steps go through the network at a time. Neither changes
-// the result but for float rounding, and for a given number of threads the result is reproducible bit by bit. The
-// optimizer comes into being with the first learn(), get_state() or set_state(). Throws NonFiniteError
-// (agent/nonfinite.h) for NaN or inf, before the weights are touched by it. Thread rule: one thread at a time.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-
-#include "parl/agent/algorithm.h"
-#include "parl/core/config.h"
-#include "parl/core/fields.h"
+#include "parl/algorithms/actor_critic.h"
 
 namespace parl {
 
-enum class Reduction { kSum, kMean };
-PARL_CONFIG_ENUM(Reduction, (kSum, "sum"), (kMean, "mean"));
-enum class OptimizerKind { kRmsprop, kAdam };
-PARL_CONFIG_ENUM(OptimizerKind, (kRmsprop, "rmsprop"), (kAdam, "adam"));
+struct ImpalaConfig : ActorCriticConfig {};
+PARL_CONFIG(ImpalaConfig, PARL_ACTOR_CRITIC_LOSS_FIELDS, (lambda, "trace decay: multiplies c in V-trace"),
+            (rho_clip, "upper bound of rho in the value targets; 0: none"),
+            (c_clip, "upper bound of the trace coefficient c; 0: none"),
+            (pg_rho_clip, "upper bound of rho in the policy gradient; 0: none"), PARL_ACTOR_CRITIC_OPTIMIZER_FIELDS,
+            PARL_ACTOR_CRITIC_PASSES_FIELDS,
+            (clip, "clip of the ratio to the behaviour policy around 1 (APPO); 0: plain policy gradient"),
+            PARL_ACTOR_CRITIC_WORK_FIELDS);
 
-enum class MinibatchOf { kUnrolls, kSteps };
-PARL_CONFIG_ENUM(MinibatchOf, (kUnrolls, "unrolls"), (kSteps, "steps"));
-
-struct ImpalaConfig {
-  double gamma = 0.99;
-  double lambda = 1.0;
-  double rho_clip = 1.0;
-  double c_clip = 1.0;
-  double pg_rho_clip = 1.0;
-  double value_cost = 0.5;
-  double entropy_cost = 0.01;
-  std::string entropy_schedule;
-  Reduction loss_reduction = Reduction::kSum;
-  double max_grad_norm = 40.0;
-
-  OptimizerKind optimizer = OptimizerKind::kRmsprop;
-  double lr = 6e-4;
-  std::string lr_schedule;
-  double eps = 0.01;
-  double rmsprop_alpha = 0.99;
-  double adam_beta1 = 0.9;
-  double adam_beta2 = 0.999;
-
-  int64_t epochs = 1;
-  int64_t minibatches = 1;
-  MinibatchOf minibatch_of = MinibatchOf::kUnrolls;
-  double clip = 0.0;
-  double target_kl = 0.0;
-  bool normalize_advantage = false;
-  int64_t shuffle_seed = 0;
-
-  int64_t learner_threads = 1;
-  int64_t micro_batch = 0;
-
-  // Throws parl::Error naming the field.
-  void check() const;
-};
-PARL_CONFIG(
-    ImpalaConfig, (gamma, "discount per agent step"), (lambda, "trace decay: multiplies c in V-trace"),
-    (rho_clip, "upper bound of rho in the value targets; 0: none"),
-    (c_clip, "upper bound of the trace coefficient c; 0: none"),
-    (pg_rho_clip, "upper bound of rho in the policy gradient; 0: none"), (value_cost, "weight of 0.5 (vs - V)^2"),
-    (entropy_cost, "weight of the entropy bonus"),
-    (entropy_schedule, "entropy cost over agent steps, as lr-schedule; empty: entropy-cost throughout"),
-    (loss_reduction, "of the loss over the steps of a minibatch"),
-    (max_grad_norm, "bound of the global gradient norm (40 suits sums, 0.5 means); 0: none"),
-    (optimizer, "which optimizer"), (lr, "learning rate"),
-    (lr_schedule,
-     "learning rate over agent steps: '0:6e-4,3e6:0' (linear between) or 'step 0:1e-3,2e7:5e-4'; empty: lr throughout"),
-    (eps, "epsilon of the optimizer, outside the square root as in PyTorch"),
-    (rmsprop_alpha, "RMSProp's decay of the squared gradient"), (adam_beta1, "Adam's decay of the gradient"),
-    (adam_beta2, "Adam's decay of the squared gradient"), (epochs, "passes over each batch"),
-    (minibatches, "optimizer steps per pass: the batch is cut into so many parts"),
-    (minibatch_of, "what a minibatch is drawn from: whole unrolls, or single steps (targets once per pass)"),
-    (clip, "clip of the ratio to the behaviour policy around 1 (APPO); 0: plain policy gradient"),
-    (target_kl,
-     "ends the passes over a batch once KL(behaviour, current) exceeds it; the first pass is always made; 0: never"),
-    (normalize_advantage, "advantages to mean 0, deviation 1 within each minibatch (of steps: within the batch)"),
-    (shuffle_seed, "seed of the shuffling into minibatches"),
-    (learner_threads, "threads that share the work of each minibatch"),
-    (micro_batch, "observations that go through the network at a time; 0: as the model prefers"));
-
-namespace internal {
-class ImpalaLearner;
-}
-
-class Impala : public Algorithm {
+class Impala : public ActorCritic {
  public:
-  using ReplicaFactory = std::function<std::shared_ptr<Model>()>;
-
-  // `replicas` makes further models like `model`; needed when learner_threads > 1. `device`: "cpu", "cuda:0", ...
   explicit Impala(std::shared_ptr<Model> model, ImpalaConfig config = {}, ReplicaFactory replicas = {},
-                  const std::string& device = "cpu");
-  // The same with a factory from the registry.
-  Impala(std::shared_ptr<Model> model, ImpalaConfig config, const ModelFactory& factory, const ModelSpec& spec,
-         const std::string& device = "cpu");
-  ~Impala() override;
-
-  ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) override;
-  ActOutput predict(const at::Tensor& obs) override;
-  // agent_steps: collected so far; the schedules depend on it. Statistics, in this order: loss, policy_loss, value_loss
-  // (per step), entropy, kl, rho_mean, rho_max_deviation, rho_clipped, c_clipped, ratio_clipped (shares),
-  // explained_variance, grad_norm (before clipping), grad_clipped (share of updates), updates, passes, lr,
-  // entropy_cost, policy_lag_min/mean/max (learn() calls made before this one minus the version that acted).
-  LearnStats learn(const Batch& batch, int64_t agent_steps) override;
-
-  Model& model() override { return *model_; }
-  const ImpalaConfig& config() const { return config_; }
-  // "optimizer/...", "counters" [learn calls], "shuffle/position".
-  Weights get_state() const override;
-  void set_state(const Weights& state) override;
-
- private:
-  ActOutput act(const at::Tensor& obs) const;
-  internal::ImpalaLearner& learner() const;
-
-  std::shared_ptr<Model> model_;
-  ImpalaConfig config_;
-  ReplicaFactory replicas_;
-  std::string device_;
-  mutable std::unique_ptr<internal::ImpalaLearner> learner_;
+                  const std::string& device = "cpu")
+      : ActorCritic(std::move(model), std::move(config), std::move(replicas), device) {}
 };
 
 }  // namespace parl

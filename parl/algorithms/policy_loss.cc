@@ -99,10 +99,22 @@ void PolicyLoss::evaluate_targets(const Batch& batch, const at::Tensor& final_va
     int64_t count = 0;
     for (int64_t t = 0; t < length_; ++t) count += trunc[t] && !term[t];
     PARL_CHECK(used + count <= (finals.defined() ? finals.numel() : 0), "a truncated step has no final observation");
-    vtrace(options_.vtrace, VtraceUnroll{length_, 1, ratio_.data() + at, reward.const_data_ptr<float>() + at, term,
-                                         trunc, value_.const_data_ptr<float>() + b * rows(),
-                                         count ? finals.const_data_ptr<float>() + used : nullptr, count,
-                                         vs_.data() + at, advantage_.data() + at});
+    const VtraceUnroll unroll{length_,
+                              1,
+                              ratio_.data() + at,
+                              reward.const_data_ptr<float>() + at,
+                              term,
+                              trunc,
+                              value_.const_data_ptr<float>() + b * rows(),
+                              count ? finals.const_data_ptr<float>() + used : nullptr,
+                              count,
+                              vs_.data() + at,
+                              advantage_.data() + at};
+    if (options_.gae) {
+      gae(options_.vtrace.gamma, options_.vtrace.lambda, unroll);
+    } else {
+      vtrace(options_.vtrace, unroll);
+    }
     used += count;
   }
 }

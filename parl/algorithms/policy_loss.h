@@ -1,8 +1,9 @@
-// The actor-critic loss over V-trace targets with its gradient, by hand: no autograd graph above the network's heads.
+// The actor-critic loss over V-trace or GAE targets with its gradient, by hand: no autograd graph above the network's
+// heads.
 //
 //   loss = scale * ( sum policy + value_cost * 0.5 * sum (vs - V)^2 - entropy_cost * sum H )
 //   policy = -log pi(a) advantage                                             (IMPALA)
-//   policy = -min(ratio A, clamp(ratio, 1 - clip, 1 + clip) A)                (clip > 0: APPO; A without pg_rho)
+//   policy = -min(ratio A, clamp(ratio, 1 - clip, 1 + clip) A)                (clip > 0: APPO, PPO; A without pg_rho)
 // vs and the advantages are constants. Two steps, because advantages may be normalised over more than one piece.
 // Thread rule: one thread at a time.
 #pragma once
@@ -18,6 +19,7 @@ namespace parl {
 
 struct PolicyLossOptions {
   VtraceOptions vtrace;
+  bool gae = false;  // targets by gae(), of vtrace's gamma and lambda; else by vtrace()
   double value_cost = 0.5;
   double entropy_cost = 0.01;
   double clip = 0;

@@ -13,6 +13,15 @@ namespace {
 
 float clip_of(double clip) { return clip > 0 ? static_cast<float>(clip) : std::numeric_limits<float>::infinity(); }
 
+// The value after step i: 0 where it terminated, that of the final observation where it was truncated (those are taken
+// from the end), else that of the next row.
+float next_value_of(const VtraceUnroll& u, int64_t i, int64_t& finals) {
+  if (u.terminated[i]) return 0;
+  if (!u.truncated[i]) return u.value[i + u.stride];
+  PARL_CHECK(finals > 0, "fewer values of final observations than truncated steps");
+  return u.final_value[--finals];
+}
+
 }  // namespace
 
 void vtrace(const VtraceOptions& options, const VtraceUnroll& u) {
@@ -23,14 +32,8 @@ void vtrace(const VtraceOptions& options, const VtraceUnroll& u) {
   float acc = 0;
   for (int64_t t = u.length - 1; t >= 0; --t) {
     const int64_t i = t * u.stride;
-    const bool terminated = u.terminated[i], ended = terminated || u.truncated[i];
-    float next_value = u.value[i + u.stride];
-    if (terminated) {
-      next_value = 0;
-    } else if (ended) {
-      PARL_CHECK(finals > 0, "fewer values of final observations than truncated steps");
-      next_value = u.final_value[--finals];
-    }
+    const bool ended = u.terminated[i] || u.truncated[i];
+    const float next_value = next_value_of(u, i, finals);
     const float value = u.value[i], ratio = u.ratio[i];
     // vs[t+1] is still the following iteration's result: acc holds vs[t+1] - V(obs[t+1]).
     const float q = ended || t == u.length - 1 ? next_value : next_value + acc;
@@ -39,6 +42,20 @@ void vtrace(const VtraceOptions& options, const VtraceUnroll& u) {
     const float delta = std::min(rho_clip, ratio) * (u.reward[i] + gamma * next_value - value);
     acc = ended ? delta : delta + gamma * lambda * std::min(c_clip, ratio) * acc;
     u.vs[i] = value + acc;
+  }
+  PARL_CHECK_EQ(finals, 0, "more values of final observations than truncated steps");
+}
+
+void gae(double gamma, double lambda, const VtraceUnroll& u) {
+  const float discount = static_cast<float>(gamma), decay = static_cast<float>(gamma * lambda);
+  int64_t finals = u.final_values;
+  float advantage = 0;
+  for (int64_t t = u.length - 1; t >= 0; --t) {
+    const int64_t i = t * u.stride;
+    const float delta = u.reward[i] + discount * next_value_of(u, i, finals) - u.value[i];
+    advantage = u.terminated[i] || u.truncated[i] ? delta : delta + decay * advantage;
+    u.advantage[i] = advantage;
+    u.vs[i] = u.value[i] + advantage;
   }
   PARL_CHECK_EQ(finals, 0, "more values of final observations than truncated steps");
 }

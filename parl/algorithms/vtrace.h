@@ -1,4 +1,5 @@
-// V-trace off-policy returns (Espeholt et al. 2018, arXiv 1802.01561), one unroll in one backward pass.
+// Targets of the actor-critic family. V-trace off-policy returns (Espeholt et al. 2018, arXiv 1802.01561), one unroll
+// in one backward pass.
 //
 //   next_value[t] = 0 if terminated; V(final observation of t) if truncated; else V(obs[t+1])
 //   delta_t = rho_t (r_t + gamma next_value_t - V_t);  acc_t = delta_t + gamma c_t (1 - ended_t) acc_{t+1},  acc_T = 0
@@ -6,6 +7,9 @@
 //   advantage_t = pg_rho_t (r_t + gamma q_t - V_t),  q_t = next_value[t] if ended or t = T-1, else vs_{t+1}
 // rho_t = min(rho_clip, ratio), c_t = lambda min(c_clip, ratio), pg_rho_t = min(pg_rho_clip, ratio),
 // ratio = pi(a) / mu(a). If both flags are set, terminated wins. All T rewards count (T + 1 values come in).
+// GAE, the on-policy estimator (Schulman et al. 2016, arXiv 1506.02438), over the same unroll:
+//   delta_t = r_t + gamma next_value_t - V_t;  advantage_t = delta_t + gamma lambda (1 - ended_t) advantage_{t+1}
+//   vs = V + advantage
 // Pure functions; any thread.
 #pragma once
 
@@ -41,6 +45,9 @@ struct VtraceUnroll {
 
 // Throws parl::Error when final_values is not the number of truncated steps.
 void vtrace(const VtraceOptions& options, const VtraceUnroll& unroll);
+
+// `ratio` is not read. Throws as vtrace() does.
+void gae(double gamma, double lambda, const VtraceUnroll& unroll);
 
 struct VtraceResult {
   at::Tensor vs, advantage, ratio;  // [B, T]

@@ -97,6 +97,43 @@ void expect_equals_definition(const Case& c, const VtraceOptions& o) {
   }
 }
 
+// On-policy, V-trace's value targets are the lambda-returns that GAE's advantages are measured against.
+TEST(Gae, EqualsVtraceTargetsOnPolicy) {
+  Case c(11, 5, 9);
+  c.logits = c.behaviour;
+  VtraceOptions options;
+  options.gamma = 0.9, options.lambda = 0.7;
+  const VtraceResult expected = c.run(options);
+  at::Tensor vs = torch::empty({c.b, c.t}), advantage = torch::empty({c.b, c.t});
+  const float* finals = c.final_value.const_data_ptr<float>();
+  for (int64_t i = 0; i < c.b; ++i) {
+    const bool* term = c.terminated.const_data_ptr<bool>() + i * c.t;
+    const bool* trunc = c.truncated.const_data_ptr<bool>() + i * c.t;
+    int64_t count = 0;
+    for (int64_t k = 0; k < c.t; ++k) count += trunc[k] && !term[k];
+    VtraceUnroll unroll{c.t,
+                        1,
+                        nullptr,
+                        c.reward.const_data_ptr<float>() + i * c.t,
+                        term,
+                        trunc,
+                        c.value.const_data_ptr<float>() + i * (c.t + 1),
+                        finals,
+                        count,
+                        vs.mutable_data_ptr<float>() + i * c.t,
+                        advantage.mutable_data_ptr<float>() + i * c.t};
+    gae(0.9, 0.7, unroll);
+    finals += count;
+  }
+  EXPECT_TRUE(at::allclose(vs, expected.vs, 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(advantage, expected.vs - c.value.narrow(1, 0, c.t), 1e-5, 1e-5));
+  const float one[] = {1, 1, 1};
+  const bool no = false;
+  float out[2];
+  EXPECT_THROW(gae(0.9, 0.7, VtraceUnroll{1, 1, one, one, &no, &no, one, one, 1, out, out + 1}), Error);
+  EXPECT_FALSE(at::allclose(advantage, expected.advantage, 1e-2, 1e-2));  // V-trace's looks one step ahead
+}
+
 TEST(Vtrace, EqualsTheDefinition) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     expect_equals_definition(Case(seed, 3, 9), {0.9, 1.0, 1.0, 1.0, 1.0, true});

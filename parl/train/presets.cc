@@ -52,38 +52,88 @@ constexpr const char* kClassic = R"({
   }
 })";
 
+// The original's A2C settings (PARL 1.1, 5 actors of 5 environments) on few cores: batches of 640.
+constexpr const char* kA2cAtari = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 2, "envs_per_actor": 16, "rollout_length": 20, "max_lag": 0,
+  "a2c": {
+    "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
+    "optimizer": "rmsprop", "lr": 7e-4, "eps": 1e-5, "learner_threads": 2
+  }
+})";
+
+constexpr const char* kA2cClassic = R"({
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 8, "max_lag": 0,
+  "a2c": {
+    "gamma": 0.99, "lambda": 0.95, "value_cost": 0.01, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
+    "optimizer": "adam", "lr": 2e-3, "eps": 1e-5, "normalize_advantage": true
+  }
+})";
+
+constexpr const char* kPpoAtari = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 2, "envs_per_actor": 8, "rollout_length": 128, "max_lag": 0,
+  "ppo": {
+    "entropy_schedule": "0:0.01,2e6:0", "lr": 1e-3, "lr_schedule": "0:1e-3,2.5e6:1e-4",
+    "epochs": 4, "minibatches": 8, "clip": 0.2, "learner_threads": 2
+  }
+})";
+
+constexpr const char* kPpoClassic = R"({
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 0,
+  "ppo": {"value_cost": 0.01, "lr": 1e-3, "epochs": 4, "minibatches": 4, "clip": 0.2}
+})";
+
+bool is_classic(const std::string& env) {
+  return env == "CartPole-v1" || env == "Acrobot-v1" || env == "MountainCar-v0";
+}
+
 }  // namespace
 
 const std::vector<Preset>& presets() {
   static const auto* list = new std::vector<Preset>{
-      {"pong", "default of atari:*: 42x42, batches of 2,048 learnt four times, for few minutes on few cores", kPong},
-      {"parl", "the original's settings: 42x42, batches of 1,000, plain IMPALA, Adam", kParl},
-      {"deepmind", "84x84, Nature network, plain IMPALA with the paper's RMSProp", kDeepmind},
-      {"classic", "default of the classic control tasks: small network, each batch learnt four times", kClassic},
+      {"impala", "pong", "default of atari:*: 42x42, batches of 2,048 learnt four times, for few minutes on few cores",
+       kPong},
+      {"impala", "parl", "the original's settings: 42x42, batches of 1,000, plain IMPALA, Adam", kParl},
+      {"impala", "deepmind", "84x84, Nature network, plain IMPALA with the paper's RMSProp", kDeepmind},
+      {"impala", "classic", "default of the classic control tasks: small network, each batch learnt four times",
+       kClassic},
+      {"a2c", "atari", "default of atari:*: 42x42, batches of 640, RMSProp", kA2cAtari},
+      {"a2c", "classic", "default of the classic control tasks: small network, batches of 128", kA2cClassic},
+      {"ppo", "atari", "default of atari:*: 42x42, batches of 2,048 learnt four times", kPpoAtari},
+      {"ppo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",
+       kPpoClassic},
   };
   return *list;
 }
 
-const Preset& preset(const std::string& name) {
-  std::vector<std::string> names;
+const Preset& preset(const std::string& name, const std::string& algorithm) {
+  std::vector<std::string> names, others;
   for (const Preset& p : presets()) {
-    if (p.name == name) return p;
-    names.push_back(p.name);
+    if (p.algorithm == algorithm && p.name == name) return p;
+    if (p.algorithm == algorithm) names.push_back(p.name);
+    if (p.algorithm != algorithm && p.name == name) others.push_back(p.algorithm);
+  }
+  if (!others.empty()) {
+    raise("preset '{}' belongs to {}, not to {}, which has: {}", name, fmt::join(others, ", "), algorithm,
+          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
   }
   raise("there is no preset '{}'{} There are: {}", name, did_you_mean(name, names), fmt::join(names, ", "));
 }
 
-std::string default_preset(const std::string& env) {
-  if (env.starts_with("atari:")) return "pong";
-  for (const char* task : {"CartPole-v1", "Acrobot-v1", "MountainCar-v0"}) {
-    if (env == task) return "classic";
+std::string default_preset(const std::string& env, const std::string& algorithm) {
+  const std::string name = env.starts_with("atari:") ? (algorithm == "impala" ? "pong" : "atari")
+                           : is_classic(env)         ? "classic"
+                                                     : "";
+  for (const Preset& p : presets()) {
+    if (p.algorithm == algorithm && p.name == name) return name;
   }
   return "";
 }
 
 void apply_preset(TrainConfig& config, const std::string& name) {
-  const Preset& chosen = preset(name);
-  config_from_json(config_fields(config), chosen.json, "preset " + chosen.name);
+  const Preset& chosen = preset(name, config.algorithm);
+  config_apply(config, chosen.json, "preset " + chosen.name);
 }
 
 }  // namespace parl

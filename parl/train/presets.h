@@ -12,15 +12,18 @@ namespace parl {
 struct TrainConfig;
 
 struct Preset {
+  std::string algorithm;
   std::string name;
   std::string summary;
   std::string json;
 };
 
 const std::vector<Preset>& presets();
-const Preset& preset(const std::string& name);
-// "pong" for atari:*, "classic" for the classic control tasks; empty: the in-class defaults.
-std::string default_preset(const std::string& env);
+const Preset& preset(const std::string& name, const std::string& algorithm);
+// What holds without --preset: "pong" of impala for atari:*, "classic" for the classic control tasks, ...; empty: the
+// algorithm's defaults.
+std::string default_preset(const std::string& env, const std::string& algorithm);
+// The preset of config.algorithm.
 void apply_preset(TrainConfig& config, const std::string& name);
 
 }  // namespace parl

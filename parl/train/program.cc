@@ -2,7 +2,9 @@
 
 #include <torch/torch.h>
 
+#include "parl/algorithms/a2c.h"
 #include "parl/algorithms/impala.h"
+#include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
@@ -17,16 +19,34 @@ ProgramSetup& user_setup() {
   return setup;
 }
 
-AlgorithmEntry impala_entry() {
+void check_actor_critic(const TrainConfig& run, const ActorCriticConfig& config) {
+  config.check();
+  const int64_t unrolls = run.rollouts_per_batch() * run.envs_per_actor;
+  const bool of_steps = config.minibatch_of == MinibatchOf::kSteps;
+  const int64_t items = of_steps ? unrolls * run.rollout_length : unrolls;
+  PARL_CHECK(config.learner_threads <= 1'000, "--learner-threads must be at most 1000, not {}", config.learner_threads);
+  PARL_CHECK(config.minibatches <= items, "--minibatches {} are more than the {} {} of a batch", config.minibatches,
+             items, of_steps ? "steps" : "unrolls (actors x environments)");
+  PARL_CHECK(config.estimator != Estimator::kGae || run.max_lag == 0,
+             "{} learns from the newest policy alone: --max-lag 0 (impala corrects for a lag, this does not)",
+             run.algorithm);
+}
+
+// A member of the actor-critic family: its class, its settings.
+template <typename Class, typename Config>
+AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   AlgorithmEntry entry;
-  entry.name = "impala";
-  entry.summary = "IMPALA: V-trace actor-critic on remote actors; with --clip and --epochs it is APPO";
-  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& config) {
-    ImpalaConfig impala = config.impala;
-    if (impala.shuffle_seed == 0) impala.shuffle_seed = config.seed;
-    return std::make_unique<Impala>(factory(spec), impala, factory, spec, config.device);
+  entry.name = std::move(name);
+  entry.summary = std::move(summary);
+  entry.settings = Config{};
+  entry.fixed = {"optimizer"};
+  entry.check = [](const TrainConfig& run) { check_actor_critic(run, run.settings.as<Config>()); };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    Config config = run.settings.as<Config>();
+    if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
+    return std::make_unique<Class>(factory(spec), std::move(config), replicas_of(factory, spec), run.device);
   };
-  entry.make_actor = [](std::shared_ptr<Model> model) { return std::make_unique<Impala>(std::move(model)); };
+  entry.make_actor = [](std::shared_ptr<Model> model) { return std::make_unique<Class>(std::move(model)); };
   return entry;
 }
 
@@ -37,7 +57,12 @@ Program make_program() {
   register_atari_envs(p.envs);
 #endif
   p.models = builtin_models();
-  p.algorithms.push_back(impala_entry());
+  p.algorithms.push_back(actor_critic_entry<Impala, ImpalaConfig>(
+      "impala", "V-trace actor-critic on remote actors that run ahead; with --clip and --epochs it is APPO"));
+  p.algorithms.push_back(
+      actor_critic_entry<A2c, A2cConfig>("a2c", "synchronous advantage actor-critic with GAE, one update per batch"));
+  p.algorithms.push_back(actor_critic_entry<Ppo, PpoConfig>(
+      "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
   if (user_setup()) user_setup()(p);
   return p;
 }
@@ -51,6 +76,13 @@ const AlgorithmEntry& Program::algorithm(const std::string& name) const {
     names.push_back(entry.name);
   }
   raise("unknown algorithm '{}'{}", name, did_you_mean(name, names));
+}
+
+TrainConfig Program::config_of(const std::string& name) const {
+  TrainConfig config;
+  config.algorithm = name;
+  config.settings = algorithm(name).settings;
+  return config;
 }
 
 void set_program(ProgramSetup setup) { user_setup() = setup; }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "parl/agent/algorithm.h"
+#include "parl/core/any_config.h"
 #include "parl/env/registry.h"
 #include "parl/models/registry.h"
 
@@ -31,6 +32,11 @@ struct TrainConfig;
 
 struct AlgorithmEntry {
   std::string name, summary;
+  AnyConfig settings;  // its config struct with the defaults; what TrainConfig::settings holds
+  // Settings that a continued run must keep, by their last name ("optimizer").
+  std::vector<std::string> fixed;
+  // Throws when the settings do not fit each other or the run. May be empty.
+  std::function<void(const TrainConfig&)> check;
   // With optimizer, for the learner. `factory` makes replicas of the model.
   std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)>
       make_learner;
@@ -44,6 +50,8 @@ struct Program {
   std::vector<AlgorithmEntry> algorithms;
 
   const AlgorithmEntry& algorithm(const std::string& name) const;  // throws with the near names
+  // Everything at its default, with that algorithm's settings.
+  TrainConfig config_of(const std::string& algorithm) const;
 };
 
 using ProgramSetup = void (*)(Program&);

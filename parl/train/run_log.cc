@@ -10,6 +10,7 @@
 #include "parl/core/log.h"
 #include "parl/core/stats.h"
 #include "parl/train/metrics.h"
+#include "parl/train/program.h"
 #include "parl/train/status.h"
 
 namespace parl {
@@ -160,11 +161,10 @@ void RunLog::show(const RunCounters& c) {
 void RunLog::finish() { impl_->status.finish(); }
 
 void check_continues(const std::string& saved, const TrainConfig& config) {
-  TrainConfig before;
-  config_from_json(config_fields(before), saved, "the run's config.json");
+  TrainConfig before = train_config_of(saved, "the run's config.json");
   TrainConfig now = config;
   std::vector<std::string> refused;
-  const auto same = [&](const char* flag, const auto& a, const auto& b) {
+  const auto same = [&](const std::string& flag, const auto& a, const auto& b) {
     if (a != b) refused.push_back(flag);
   };
   same("env", before.env, now.env);
@@ -172,7 +172,11 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
   same("model", before.model, now.model);
   same("seed", before.seed, now.seed);
   same("algorithm", before.algorithm, now.algorithm);
-  same("optimizer", before.impala.optimizer, now.impala.optimizer);
+  for (const std::string& name : program().algorithm(now.algorithm).fixed) {
+    if (before.algorithm != now.algorithm) break;
+    const std::string path = now.algorithm + "." + name;
+    same(name.c_str(), config_find(config_fields(before), path)->get(), config_find(config_fields(now), path)->get());
+  }
   if (before.deterministic && now.deterministic) {
     same("actors", before.actors, now.actors);
     same("envs-per-actor", before.envs_per_actor, now.envs_per_actor);

@@ -1,8 +1,39 @@
 #include "parl/train/train_config.h"
 
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
 #include "parl/core/check.h"
+#include "parl/train/program.h"
 
 namespace parl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json parse_object(const std::string& text, const std::string& where) {
+  Json root;
+  try {
+    root = Json::parse(text, nullptr, true, /*ignore_comments=*/true);
+  } catch (const Json::parse_error& error) {
+    raise("{} is not valid JSON: {}", where, error.what());
+  }
+  PARL_CHECK(root.is_object(), "{}: a configuration is a JSON object {{\"name\": value, ...}}", where);
+  return root;
+}
+
+void add_paths(const Json& object, const std::string& prefix, std::vector<std::string>& paths) {
+  for (const auto& [key, item] : object.items()) {
+    if (item.is_object()) {
+      add_paths(item, prefix + key + ".", paths);
+    } else {
+      paths.push_back(prefix + key);
+    }
+  }
+}
+
+}  // namespace
 
 void TrainConfig::check() const {
   const auto at_least = [](const char* flag, int64_t value, int64_t low) {
@@ -31,7 +62,6 @@ void TrainConfig::check() const {
   at_most("pool-threads", pool_threads, 1'000);
   at_most("rollout-length", rollout_length, 1'000'000);
   at_most("batch-rollouts", batch_rollouts, 1'000'000);
-  at_most("learner-threads", impala.learner_threads, 1'000);
   PARL_CHECK(status_seconds > 0, "--status-seconds must be positive, not {}", status_seconds);
   PARL_CHECK(actor_timeout >= 0, "--actor-timeout must not be negative");
   PARL_CHECK(until_seconds >= 0, "--until-seconds must not be negative");
@@ -39,19 +69,47 @@ void TrainConfig::check() const {
       !deterministic || rollouts_per_batch() == actors,
       "--deterministic puts one rollout of every actor into each batch: leave --batch-rollouts at 0 or make it {}",
       actors);
-  const int64_t unrolls = rollouts_per_batch() * envs_per_actor;
   PARL_CHECK(
       max_lag > 0 || rollouts_per_batch() == actors,
       "--max-lag 0 learns from rollouts of the newest weights alone, one of every actor: leave --batch-rollouts at "
       "0 or make it {}",
       actors);
-  const bool of_steps = impala.minibatch_of == MinibatchOf::kSteps;
-  const int64_t items = of_steps ? unrolls * rollout_length : unrolls;
-  PARL_CHECK(impala.minibatches <= items, "--minibatches {} are more than the {} {} of a batch", impala.minibatches,
-             items, of_steps ? "steps" : "unrolls (actors x environments)");
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
-  impala.check();
+  const AlgorithmEntry& entry = program().algorithm(algorithm);
+  if (entry.check) entry.check(*this);
+}
+
+ConfigFields config_fields(TrainConfig& config) {
+  ConfigFields fields;
+  internal::collect_fields(config, "", "", fields);
+  ConfigFields own = config.settings.fields(config.algorithm + ".");
+  fields.insert(fields.end(), std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()));
+  internal::check_distinct_flags(fields);
+  return fields;
+}
+
+void config_apply(TrainConfig& config, const std::string& json, const std::string& where) {
+  Json root = parse_object(json, where);
+  for (const AlgorithmEntry& entry : program().algorithms) {
+    if (entry.name != config.algorithm) root.erase(entry.name);
+  }
+  config_from_json(config_fields(config), root.dump(), where);
+}
+
+TrainConfig train_config_of(const std::string& json, const std::string& where) {
+  const Json root = parse_object(json, where);
+  const auto named = root.find("algorithm");
+  PARL_CHECK(named == root.end() || named->is_string(), "{}: \"algorithm\" wants a name", where);
+  TrainConfig config = program().config_of(named == root.end() ? TrainConfig().algorithm : named->get<std::string>());
+  config_apply(config, json, where);
+  return config;
+}
+
+std::vector<std::string> config_paths(const std::string& json, const std::string& where) {
+  std::vector<std::string> paths;
+  add_paths(parse_object(json, where), "", paths);
+  return paths;
 }
 
 }  // namespace parl

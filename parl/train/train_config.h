@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "parl/algorithms/impala.h"
+#include "parl/core/any_config.h"
 #include "parl/core/fields.h"
 
 namespace parl {
@@ -43,7 +45,8 @@ struct TrainConfig {
   int64_t eval_episodes = 10;
   std::string eval_policy = "auto";
 
-  ImpalaConfig impala;
+  // The algorithm's own, of the type that its entry in the program has (train/program.h): ImpalaConfig for "impala".
+  AnyConfig settings = ImpalaConfig{};
 
   // Throws parl::Error naming the option when values do not fit together.
   void check() const;
@@ -71,6 +74,16 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (status_seconds, "seconds between status lines"), (checkpoint_steps, "agent steps between checkpoints"),
             (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),
             (eval_steps, "agent steps between evaluations; 0: none"), (eval_episodes, "episodes per evaluation"),
-            (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"), (impala, ""));
+            (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"));
+
+// The fields of the run and those of its algorithm, which are "impala.lr" in JSON and --lr as flags. Views into
+// `config`: valid until it or its settings are assigned.
+ConfigFields config_fields(TrainConfig& config);
+// Sets what `json` names. Sections of other algorithms ("ppo": {...}) are skipped. `where` is named in errors.
+void config_apply(TrainConfig& config, const std::string& json, const std::string& where);
+// The configuration that `json` gives, the rest at the defaults of the algorithm that it names ("impala" if none).
+TrainConfig train_config_of(const std::string& json, const std::string& where);
+// The paths of all values that a configuration in JSON names: "steps", "impala.lr".
+std::vector<std::string> config_paths(const std::string& json, const std::string& where);
 
 }  // namespace parl

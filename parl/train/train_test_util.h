@@ -69,14 +69,15 @@ inline TrainConfig small_config(const std::string& run) {
   c.rollout_length = 16;
   c.log_steps = 128;
   c.checkpoint_steps = 640;
-  c.impala.optimizer = OptimizerKind::kAdam;
-  c.impala.lr = 1e-3;
-  c.impala.eps = 1e-5;
-  c.impala.loss_reduction = Reduction::kMean;
-  c.impala.max_grad_norm = 0.5;
-  c.impala.epochs = 2;
-  c.impala.minibatches = 2;
-  c.impala.clip = 0.2;
+  ImpalaConfig& impala = c.settings.as<ImpalaConfig>();
+  impala.optimizer = OptimizerKind::kAdam;
+  impala.lr = 1e-3;
+  impala.eps = 1e-5;
+  impala.loss_reduction = Reduction::kMean;
+  impala.max_grad_norm = 0.5;
+  impala.epochs = 2;
+  impala.minibatches = 2;
+  impala.clip = 0.2;
   return c;
 }
 

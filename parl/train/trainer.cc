@@ -244,7 +244,7 @@ void Trainer::learn() {
     dump_batch(batch, error);
     throw;
   }
-  phases_.learn += seconds_since(started) * static_cast<double>(config_.impala.learner_threads);
+  phases_.learn += seconds_since(started) * static_cast<double>(algorithm_->learner_threads());
   progress_.steps += batch.steps();
   ++progress_.updates;
   log_->add_update(stats);
@@ -434,7 +434,7 @@ LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   LoadedRun run;
   run.checkpoint = find_checkpoint(run_or_checkpoint, prefer_best);
   Checkpoint c = load_checkpoint_weights(run.checkpoint);
-  config_from_json(config_fields(run.config), c.config, run.checkpoint + "/config.json");
+  run.config = train_config_of(c.config, run.checkpoint + "/config.json");
   const ModelSpec spec = model_spec_of(probe_env(run.config)->spec());
   run.algorithm = program().algorithm(run.config.algorithm).make_actor(program().models.make(run.config.model, spec));
   run.algorithm->set_weights(c.weights);

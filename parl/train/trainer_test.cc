@@ -122,7 +122,9 @@ TEST(Trainer, LagZeroMeansOnPolicy) {
     hooks.on_update = [&](const UpdateInfo& u) {
       EXPECT_TRUE((u.batch->version == u.updates - 1).all().item<bool>()) << u.updates;
       for (const auto& [name, value] : *u.stats) {
-        if (name == "policy_lag_max") EXPECT_EQ(value, 0);
+        if (name == "policy_lag_max") {
+          EXPECT_EQ(value, 0);
+        }
       }
     };
     const TrainSummary s = run(c, hooks);
@@ -202,7 +204,7 @@ TEST(Trainer, NothingToDoChangesNothing) {
   c.steps = 300;
   run(c);
   const std::string config = read_file(c.run + "/config.json"), metrics = read_file(c.run + "/metrics.csv");
-  c.impala.lr = 0.5;
+  c.settings.as<ImpalaConfig>().lr = 0.5;
   EXPECT_EQ(run(c).updates, 5);
   EXPECT_EQ(read_file(c.run + "/config.json"), config);
   EXPECT_EQ(read_file(c.run + "/metrics.csv"), metrics);
@@ -218,7 +220,7 @@ TrainConfig victim_config(const std::string& env, const std::string& run_dir) {
     c.model = "auto";
     c.steps = 1'280;
     c.checkpoint_steps = 320;
-    c.impala.learner_threads = 2;
+    c.settings.as<ImpalaConfig>().learner_threads = 2;
   }
   c.log_steps = 192;  // checkpoints are not at rows
   return c;
@@ -406,7 +408,7 @@ TEST(Trainer, UserScalarsReachTheMetrics) {
 TEST(Trainer, RefusesWhatDoesNotFit) {
   TempDir dir;
   TrainConfig c = small_config(dir.file("run"));
-  c.impala.minibatches = 64;
+  c.settings.as<ImpalaConfig>().minibatches = 64;
   EXPECT_THROW(run(c), Error);
   c = small_config("");
   EXPECT_THROW(run(c), Error);
@@ -432,7 +434,7 @@ TEST(Trainer, LearnsCartPole) {
   TempDir dir;
   TrainConfig c;
   c.env = "CartPole-v1";
-  apply_preset(c, default_preset(c.env));
+  apply_preset(c, default_preset(c.env, c.algorithm));
   c.run = dir.file("run");
   c.deterministic = true;
   c.steps = 1'000'000;

@@ -1,4 +1,4 @@
-#include "parl/algorithms/impala.h"
+#include "parl/algorithms/actor_critic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,10 @@
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/a2c.h"
+#include "parl/algorithms/impala.h"
+#include "parl/algorithms/ppo.h"
+#include "parl/core/check.h"
 #include "parl/models/mlp.h"
 #include "parl/models/registry.h"
 
@@ -66,15 +70,17 @@ struct Reference {
   nlohmann::json cases;
   Reference() {
     SafetensorsMetadata metadata;
-    tensors = load_safetensors(std::string(PARL_SOURCE_DIR) + "/parl/algorithms/testdata/impala_reference.safetensors",
-                               &metadata);
+    tensors = load_safetensors(
+        std::string(PARL_SOURCE_DIR) + "/parl/algorithms/testdata/actor_critic_reference.safetensors", &metadata);
     cases = nlohmann::json::parse(metadata.at("cases"));
   }
   at::Tensor get(const std::string& name) const { return to_tensor(get_entry(tensors, name)); }
 };
 
-ImpalaConfig config_of(const nlohmann::json& c) {
-  ImpalaConfig config;
+ActorCriticConfig config_of(const nlohmann::json& c) {
+  ActorCriticConfig config;
+  config.estimator = c["estimator"] == "gae" ? Estimator::kGae : Estimator::kVtrace;
+  config.recompute_targets = c["recompute"];
   config.gamma = c["gamma"], config.lambda = c["lam"], config.rho_clip = c["rho_clip"], config.c_clip = c["c_clip"];
   config.pg_rho_clip = c["pg_rho_clip"], config.value_cost = c["value_cost"], config.entropy_cost = c["entropy_cost"];
   config.clip = c["clip"], config.max_grad_norm = c["max_grad_norm"], config.lr = c["lr"], config.eps = c["eps"];
@@ -87,7 +93,8 @@ ImpalaConfig config_of(const nlohmann::json& c) {
 void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch,
                  MinibatchOf of = MinibatchOf::kUnrolls) {
   SCOPED_TRACE(name + " threads " + std::to_string(threads));
-  ImpalaConfig config = config_of(reference.cases[name]);
+  ActorCriticConfig config = config_of(reference.cases[name]);
+  if (of == MinibatchOf::kUnrolls && !config.recompute_targets) return;  // minibatches of unrolls always recompute
   config.minibatch_of = of;
   config.learner_threads = threads;
   config.micro_batch = micro_batch;
@@ -97,7 +104,7 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
     initial.entries.push_back({item.key(), get_entry(reference.tensors, name + "/initial/" + item.key())});
   }
   model->set_weights(initial);
-  Impala impala(model, config, make_mlp);
+  ActorCritic algorithm(model, config, make_mlp);
   for (int64_t step = 0; step < 3; ++step) {
     const std::string at = name + "/" + std::to_string(step) + "/";
     Batch batch;
@@ -105,7 +112,7 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
     batch.behaviour_logits = reference.get(at + "behaviour_logits"), batch.reward = reference.get(at + "reward");
     batch.terminated = reference.get(at + "terminated"), batch.truncated = reference.get(at + "truncated");
     batch.final_index = reference.get(at + "final_index"), batch.final_obs = reference.get(at + "final_obs");
-    const LearnStats stats = impala.learn(batch, 0);
+    const LearnStats stats = algorithm.learn(batch, 0);
     const double loss = reference.get(at + "loss").item<double>(),
                  norm = reference.get(at + "grad_norm").item<double>();
     EXPECT_NEAR(stat(stats, "loss"), loss, 2e-5 * (1 + std::abs(loss)));
@@ -123,13 +130,13 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
   }
 }
 
-TEST(Impala, EqualsPyTorch) {
+TEST(ActorCritic, EqualsPyTorch) {
   const Reference reference;
-  ASSERT_EQ(reference.cases.size(), 7u);
+  ASSERT_EQ(reference.cases.size(), 10u);
   for (const auto& item : reference.cases.items()) expect_case(reference, item.key(), 1, 0);
 }
 
-TEST(Impala, EqualsPyTorchInPiecesAndThreads) {
+TEST(ActorCritic, EqualsPyTorchInPiecesAndThreads) {
   const Reference reference;
   for (const auto& item : reference.cases.items()) {
     expect_case(reference, item.key(), 1, 14);
@@ -138,12 +145,26 @@ TEST(Impala, EqualsPyTorchInPiecesAndThreads) {
 }
 
 // One minibatch of all steps is one of all unrolls.
-TEST(Impala, EqualsPyTorchInMinibatchesOfSteps) {
+TEST(ActorCritic, EqualsPyTorchInMinibatchesOfSteps) {
   const Reference reference;
   for (const auto& item : reference.cases.items()) {
     expect_case(reference, item.key(), 1, 0, MinibatchOf::kSteps);
     expect_case(reference, item.key(), 3, 5, MinibatchOf::kSteps);
   }
+}
+
+// The settings of the algorithms choose what was compared above.
+TEST(ActorCritic, TheAlgorithmsAreItsSettings) {
+  EXPECT_EQ(ImpalaConfig().estimator, Estimator::kVtrace);
+  EXPECT_EQ(A2cConfig().estimator, Estimator::kGae);
+  EXPECT_EQ(A2cConfig().epochs, 1);
+  EXPECT_EQ(A2cConfig().clip, 0);
+  EXPECT_EQ(PpoConfig().estimator, Estimator::kGae);
+  EXPECT_FALSE(PpoConfig().recompute_targets);
+  EXPECT_GT(PpoConfig().clip, 0);
+  PpoConfig ppo;
+  ppo.minibatch_of = MinibatchOf::kUnrolls;
+  EXPECT_THROW(Ppo(make_mlp(), ppo), Error);  // whole unrolls always recompute
 }
 
 // -------------------------------------------------------------------------------------------------- other promises
@@ -216,7 +237,7 @@ TEST(Impala, ThreadsAreReproducible) {
     config.learner_threads = threads, config.epochs = 2, config.minibatches = 2, config.clip = 0.2;
     config.optimizer = OptimizerKind::kAdam, config.eps = 1e-5, config.loss_reduction = Reduction::kMean;
     auto model = models.make("atari42", spec);
-    Impala impala(model, config, models.factory("atari42"), spec);
+    Impala impala(model, config, replicas_of(models.factory("atari42"), spec));
     for (uint64_t i = 0; i < 2; ++i) impala.learn(make_batch(spec, 6, 5, i), 0);
     return model->get_weights();
   };
@@ -234,7 +255,7 @@ TEST(Impala, NewWeightsReachTheReplicas) {
   torch::manual_seed(5);
   ImpalaConfig config;
   config.learner_threads = 2;
-  Impala impala(models.make("atari42", spec), config, models.factory("atari42"), spec);
+  Impala impala(models.make("atari42", spec), config, replicas_of(models.factory("atari42"), spec));
   const Weights weights = impala.get_weights(), state = impala.get_state();
   const Batch batch = make_batch(spec, 4, 3, 1);
   impala.learn(batch, 0);

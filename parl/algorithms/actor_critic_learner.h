@@ -1,4 +1,5 @@
-// The learning half of Impala: replicas, passes, minibatches, the optimizer step, statistics. Internal to impala.cc.
+// The learning half of ActorCritic: replicas, passes, minibatches, the optimizer step, statistics. Internal to
+// actor_critic.cc.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,14 +11,14 @@
 #include "parl/agent/algorithm.h"
 #include "parl/agent/optimizer.h"
 #include "parl/agent/schedule.h"
-#include "parl/algorithms/impala.h"
+#include "parl/algorithms/actor_critic.h"
 #include "parl/algorithms/policy_loss.h"
 #include "parl/algorithms/thread_team.h"
 #include "parl/core/rng.h"
 
 namespace parl::internal {
 
-// V-trace's results for every step of a batch, [B * T]; shared by all minibatches of one pass.
+// Value targets and advantages of every step of a batch, [B * T]; shared by all minibatches of one pass.
 struct StepTargets {
   at::Tensor vs, advantage;
 };
@@ -25,7 +26,7 @@ struct StepTargets {
 // One replica and its share of the work. Thread rule: its team member's alone.
 class GradientWorker {
  public:
-  GradientWorker(Model& model, FlatParameters& parameters, const ImpalaConfig& config, at::Device device)
+  GradientWorker(Model& model, FlatParameters& parameters, const ActorCriticConfig& config, at::Device device)
       : model_(model), parameters_(parameters), config_(config), device_(device) {}
 
   // Forward and targets for the unrolls `index` of the batch. Unless `keep`, the gradient is added at once.
@@ -56,15 +57,15 @@ class GradientWorker {
 
   Model& model_;
   FlatParameters& parameters_;
-  const ImpalaConfig& config_;
+  const ActorCriticConfig& config_;
   at::Device device_;
   LossSums sums_;
   std::vector<Piece> kept_;
 };
 
-class ImpalaLearner {
+class ActorCriticLearner {
  public:
-  ImpalaLearner(Model& model, const ImpalaConfig& config, const Impala::ReplicaFactory& replicas, at::Device device);
+  ActorCriticLearner(Model& model, const ActorCriticConfig& config, const ReplicaFactory& replicas, at::Device device);
 
   LearnStats learn(const Batch& batch, int64_t agent_steps);
   Weights get_state() const;
@@ -94,7 +95,7 @@ class ImpalaLearner {
   [[noreturn]] void throw_nonfinite(const Batch& batch, const std::string& fallback) const;
 
   Model& model_;
-  ImpalaConfig config_;
+  ActorCriticConfig config_;
   Schedule lr_, entropy_cost_;
   FlatParameters parameters_;
   FlatOptimizer optimizer_;

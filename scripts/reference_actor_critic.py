@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes parl/algorithms/testdata/impala_reference.safetensors: what Impala::learn must compute, worked out by PyTorch.
+"""Writes parl/algorithms/testdata/actor_critic_reference.safetensors: what ActorCritic::learn must compute (IMPALA, APPO, A2C, PPO), worked out by PyTorch.
 
-Independent of the C++ code: V-trace is written as nested sums (equation 1 of arXiv 1802.01561), gradients come from
-autograd, updates from torch.optim. impala_test.cc compares losses, gradients and parameters.
-Run: python3 scripts/reference_impala.py (torch and numpy; the file is committed, so only after a change of the cases).
+Independent of the C++ code: V-trace is written as nested sums (equation 1 of arXiv 1802.01561),
+GAE as the discounted sum of its differences (equation 16 of arXiv 1506.02438), gradients come from
+autograd, updates from torch.optim. actor_critic_test.cc compares losses, gradients and parameters.
+Run: python3 scripts/reference_actor_critic.py (torch and numpy; the file is committed, so only after a change of the cases).
 """
 import json
 import pathlib
@@ -14,7 +15,8 @@ import torch
 
 B, T, OBS, ACTIONS, HIDDEN, STEPS = 6, 7, 5, 3, 8, 3
 BASE = dict(gamma=0.97, lam=1.0, rho_clip=1.0, c_clip=1.0, pg_rho_clip=1.0, value_cost=0.5, entropy_cost=0.01, clip=0.0,
-            reduction="sum", max_grad_norm=40.0, optimizer="rmsprop", lr=1e-2, eps=0.01, epochs=1, normalize=False)
+            reduction="sum", max_grad_norm=40.0, optimizer="rmsprop", lr=1e-2, eps=0.01, epochs=1, normalize=False,
+            estimator="vtrace", recompute=True)
 CASES = {
     "rmsprop_sum": dict(),
     "rmsprop_sum_clipped_norm": dict(max_grad_norm=1.0, lam=0.9, rho_clip=1.3, c_clip=0.8, pg_rho_clip=1.1),
@@ -23,6 +25,10 @@ CASES = {
     "adam_mean": dict(optimizer="adam", eps=1e-5, lr=3e-3, reduction="mean", max_grad_norm=0.5),
     "appo": dict(optimizer="adam", eps=1e-5, lr=1e-2, reduction="mean", max_grad_norm=0.5, clip=0.2, epochs=3, lam=0.95),
     "appo_normalized": dict(optimizer="adam", eps=1e-5, lr=1e-2, reduction="mean", clip=0.1, epochs=2, normalize=True),
+    "a2c": dict(estimator="gae", lam=0.9, reduction="mean", max_grad_norm=0.5, eps=1e-5),
+    "ppo": dict(estimator="gae", lam=0.95, optimizer="adam", eps=1e-5, reduction="mean", max_grad_norm=0.5, clip=0.2,
+                epochs=3, normalize=True, recompute=False),
+    "ppo_recomputed": dict(estimator="gae", lam=0.8, optimizer="adam", eps=1e-5, reduction="sum", clip=0.1, epochs=2),
 }
 
 
@@ -80,7 +86,22 @@ def targets(c, ratio, reward, terminated, truncated, value, final):
     return vs, advantage
 
 
-def loss_of(c, p, batch):
+def gae_targets(c, reward, terminated, truncated, value, final):
+    vs, advantage = torch.zeros(B, T), torch.zeros(B, T)
+    for b in range(B):
+        for s in range(T):
+            total = torch.tensor(0.0)
+            for t in range(s, T):
+                nxt = 0.0 if terminated[b, t] else final[b * T + t] if truncated[b, t] else value[b, t + 1]
+                total += (c["gamma"] * c["lam"]) ** (t - s) * (reward[b, t] + c["gamma"] * nxt - value[b, t])
+                if terminated[b, t] or truncated[b, t]:
+                    break
+            advantage[b, s] = total
+            vs[b, s] = value[b, s] + total
+    return vs, advantage
+
+
+def loss_of(c, p, batch, kept):
     obs, action = torch.tensor(batch["obs"]), torch.tensor(batch["action"])
     logits, value = forward(p, obs)
     log_pi = torch.log_softmax(logits[:, :T], -1)
@@ -89,10 +110,12 @@ def loss_of(c, p, batch):
     ratio = torch.exp(chosen - log_mu.gather(-1, action[..., None])[..., 0])
     with torch.no_grad():
         final = dict(zip(batch["final_index"].tolist(), forward(p, torch.tensor(batch["final_obs"]))[1]))
-        vs, advantage = targets(c, ratio, torch.tensor(batch["reward"]), batch["terminated"], batch["truncated"], value,
-                                final)
+        ends = (torch.tensor(batch["reward"]), batch["terminated"], batch["truncated"], value, final)
+        vs, advantage = gae_targets(c, *ends) if c["estimator"] == "gae" else targets(c, ratio, *ends)
         if c["normalize"]:
             advantage = (advantage - advantage.mean()) / (advantage.std(unbiased=False) + 1e-8)
+        if not c["recompute"]:
+            vs, advantage = kept.setdefault("targets", (vs, advantage))
     if c["clip"] > 0:
         policy = -torch.min(ratio * advantage, torch.clamp(ratio, 1 - c["clip"], 1 + c["clip"]) * advantage)
     else:
@@ -114,10 +137,10 @@ def run_case(c, generator, put):
         batch = make_batch(generator)
         for name, value in batch.items():
             put(f"{step}/{name}", torch.tensor(value))
-        losses, norms = [], []
+        losses, norms, kept = [], [], {}
         for _ in range(c["epochs"]):
             optimizer.zero_grad()
-            loss = loss_of(c, p, batch)
+            loss = loss_of(c, p, batch, kept)
             loss.backward()
             norms.append(torch.nn.utils.clip_grad_norm_(p.values(), c["max_grad_norm"]))
             losses.append(loss.detach())
@@ -149,7 +172,7 @@ def main():
     cases = {name: {**BASE, **changes} for name, changes in CASES.items()}
     for seed, (name, case) in enumerate(cases.items()):
         run_case(case, np.random.default_rng(seed), lambda key, value, name=name: tensors.__setitem__(f"{name}/{key}", value.detach().clone()))
-    path = pathlib.Path(__file__).resolve().parent.parent / "parl/algorithms/testdata/impala_reference.safetensors"
+    path = pathlib.Path(__file__).resolve().parent.parent / "parl/algorithms/testdata/actor_critic_reference.safetensors"
     save(path, tensors, {"cases": json.dumps(cases), "torch": torch.__version__})
     print(path.stat().st_size, "bytes")
 

@@ -1,15 +1,15 @@
-#include "parl/algorithms/impala.h"
+#include "parl/algorithms/actor_critic.h"
 
 #include <torch/torch.h>
 
 #include "parl/agent/categorical.h"
 #include "parl/agent/schedule.h"
-#include "parl/algorithms/impala_learner.h"
+#include "parl/algorithms/actor_critic_learner.h"
 #include "parl/core/check.h"
 
 namespace parl {
 
-void ImpalaConfig::check() const {
+void ActorCriticConfig::check() const {
   PARL_CHECK(gamma >= 0 && gamma <= 1, "gamma is {}, expected 0..1", gamma);
   PARL_CHECK(lambda >= 0 && lambda <= 1, "lambda is {}, expected 0..1", lambda);
   PARL_CHECK(lr >= 0 && eps > 0, "lr is {} and eps {}: lr must not be negative, eps must be positive", lr, eps);
@@ -20,6 +20,9 @@ void ImpalaConfig::check() const {
   PARL_CHECK(minibatches >= 1, "minibatches is {}, expected at least 1", minibatches);
   PARL_CHECK(clip >= 0 && clip < 1, "clip is {}, expected 0 <= x < 1", clip);
   PARL_CHECK(target_kl >= 0, "target-kl is {}, expected 0 or more", target_kl);
+  PARL_CHECK(recompute_targets || minibatch_of == MinibatchOf::kSteps,
+             "minibatches of whole unrolls recompute their targets: leave recompute-targets on or use --minibatch-of "
+             "steps");
   PARL_CHECK(learner_threads >= 1, "learner-threads is {}, expected at least 1", learner_threads);
   PARL_CHECK(micro_batch >= 0, "micro-batch is {}, expected 0 or more", micro_batch);
   for (const auto& [name, value] : {std::pair{"value-cost", value_cost}, std::pair{"entropy-cost", entropy_cost},
@@ -31,48 +34,45 @@ void ImpalaConfig::check() const {
   if (!entropy_schedule.empty()) Schedule{entropy_schedule};
 }
 
-Impala::Impala(std::shared_ptr<Model> model, ImpalaConfig config, ReplicaFactory replicas, const std::string& device)
+ActorCritic::ActorCritic(std::shared_ptr<Model> model, ActorCriticConfig config, ReplicaFactory replicas,
+                         const std::string& device)
     : model_(std::move(model)), config_(std::move(config)), replicas_(std::move(replicas)), device_(device) {
-  PARL_CHECK(model_ != nullptr, "Impala needs a model");
+  PARL_CHECK(model_ != nullptr, "an algorithm needs a model");
   config_.check();
   model_->to(at::Device(device_));
   model_->eval();  // acting and learning must see the same network, or ratios are not 1 at lag 0
 }
 
-Impala::Impala(std::shared_ptr<Model> model, ImpalaConfig config, const ModelFactory& factory, const ModelSpec& spec,
-               const std::string& device)
-    : Impala(
-          std::move(model), std::move(config), [factory, spec] { return factory(spec); }, device) {}
+ActorCritic::~ActorCritic() = default;
 
-Impala::~Impala() = default;
-
-internal::ImpalaLearner& Impala::learner() const {
-  if (!learner_) learner_ = std::make_unique<internal::ImpalaLearner>(*model_, config_, replicas_, at::Device(device_));
+internal::ActorCriticLearner& ActorCritic::learner() const {
+  if (!learner_)
+    learner_ = std::make_unique<internal::ActorCriticLearner>(*model_, config_, replicas_, at::Device(device_));
   return *learner_;
 }
 
-ActOutput Impala::act(const at::Tensor& obs) const {
+ActOutput ActorCritic::act(const at::Tensor& obs) const {
   torch::NoGradGuard no_grad;
   PolicyValue out = model_->forward(obs.to(at::Device(device_)));
   return {at::Tensor(), out.logits.to(at::kCPU).contiguous(), out.value.to(at::kCPU).contiguous()};
 }
 
-ActOutput Impala::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
+ActOutput ActorCritic::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   ActOutput out = act(obs);
   out.action = sample_categorical(out.logits, uniforms);
   return out;
 }
 
-ActOutput Impala::predict(const at::Tensor& obs) {
+ActOutput ActorCritic::predict(const at::Tensor& obs) {
   ActOutput out = act(obs);
   out.action = greedy_action(out.logits);
   return out;
 }
 
-LearnStats Impala::learn(const Batch& batch, int64_t agent_steps) { return learner().learn(batch, agent_steps); }
+LearnStats ActorCritic::learn(const Batch& batch, int64_t agent_steps) { return learner().learn(batch, agent_steps); }
 
-Weights Impala::get_state() const { return learner().get_state(); }
+Weights ActorCritic::get_state() const { return learner().get_state(); }
 
-void Impala::set_state(const Weights& state) { learner().set_state(state); }
+void ActorCritic::set_state(const Weights& state) { learner().set_state(state); }
 
 }  // namespace parl

@@ -1,4 +1,4 @@
-#include "parl/algorithms/impala_learner.h"
+#include "parl/algorithms/actor_critic_learner.h"
 
 #include <torch/torch.h>
 
@@ -13,7 +13,7 @@
 namespace parl::internal {
 namespace {
 
-OptimizerConfig optimizer_config(const ImpalaConfig& config) {
+OptimizerConfig optimizer_config(const ActorCriticConfig& config) {
   return {config.optimizer == OptimizerKind::kAdam ? "adam" : "rmsprop", config.eps, config.rmsprop_alpha,
           config.adam_beta1, config.adam_beta2};
 }
@@ -141,8 +141,8 @@ void GradientWorker::backward(double mean, double factor, double scale) {
   kept_.clear();
 }
 
-ImpalaLearner::ImpalaLearner(Model& model, const ImpalaConfig& config, const Impala::ReplicaFactory& replicas,
-                             at::Device device)
+ActorCriticLearner::ActorCriticLearner(Model& model, const ActorCriticConfig& config, const ReplicaFactory& replicas,
+                                       at::Device device)
     : model_(model),
       config_(config),
       lr_(config.lr_schedule.empty() ? Schedule(config.lr) : Schedule(config.lr_schedule)),
@@ -165,7 +165,7 @@ ImpalaLearner::ImpalaLearner(Model& model, const ImpalaConfig& config, const Imp
   }
 }
 
-LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
+LearnStats ActorCriticLearner::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   for (auto& replica : replica_parameters_)
     replica->bump_versions();  // set_weights() may have been called on the model
@@ -176,6 +176,7 @@ LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
   const double lr = lr_.at(static_cast<double>(agent_steps));
   PolicyLossOptions options;
   options.vtrace = {config_.gamma, config_.lambda, config_.rho_clip, config_.c_clip, config_.pg_rho_clip, true};
+  options.gae = config_.estimator == Estimator::kGae;
   options.value_cost = config_.value_cost;
   options.entropy_cost = entropy_cost_.at(static_cast<double>(agent_steps));
   options.clip = config_.clip;
@@ -183,7 +184,7 @@ LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
   Totals totals;
   bool go_on = true;
   for (int64_t pass = 0; pass < config_.epochs && go_on; ++pass) {
-    if (of_steps) find_targets(batch, options);
+    if (of_steps && (pass == 0 || config_.recompute_targets)) find_targets(batch, options);
     const std::vector<int64_t> order = shuffled(items);
     for (int64_t i = 0; i < config_.minibatches && go_on; ++i) {
       go_on = learn_minibatch(batch, part_of(order, i, config_.minibatches), options, lr, pass > 0, totals);
@@ -195,8 +196,8 @@ LearnStats ImpalaLearner::learn(const Batch& batch, int64_t agent_steps) {
   return stats;
 }
 
-bool ImpalaLearner::learn_minibatch(const Batch& batch, const std::vector<int64_t>& index,
-                                    const PolicyLossOptions& options, double lr, bool check_kl, Totals& totals) {
+bool ActorCriticLearner::learn_minibatch(const Batch& batch, const std::vector<int64_t>& index,
+                                         const PolicyLossOptions& options, double lr, bool check_kl, Totals& totals) {
   const int64_t each = config_.minibatch_of == MinibatchOf::kSteps ? 1 : batch.length();
   const double steps = static_cast<double>(static_cast<int64_t>(index.size()) * each);
   const double scale = config_.loss_reduction == Reduction::kMean ? 1 / steps : 1;
@@ -218,7 +219,7 @@ bool ImpalaLearner::learn_minibatch(const Batch& batch, const std::vector<int64_
   return true;
 }
 
-void ImpalaLearner::find_targets(const Batch& batch, const PolicyLossOptions& options) {
+void ActorCriticLearner::find_targets(const Batch& batch, const PolicyLossOptions& options) {
   targets_ = {torch::empty({batch.steps()}), torch::empty({batch.steps()})};
   std::vector<int64_t> unrolls(static_cast<size_t>(batch.unrolls()));
   std::iota(unrolls.begin(), unrolls.end(), 0);
@@ -230,14 +231,14 @@ void ImpalaLearner::find_targets(const Batch& batch, const PolicyLossOptions& op
   targets_.advantage.sub_(n.mean).mul_(n.factor);
 }
 
-LossSums ImpalaLearner::sums() const {
+LossSums ActorCriticLearner::sums() const {
   LossSums sums;
   for (const GradientWorker& worker : workers_) sums += worker.sums();
   return sums;
 }
 
-LossSums ImpalaLearner::compute_gradients(const Batch& batch, const std::vector<int64_t>& index,
-                                          const PolicyLossOptions& options, double scale) {
+LossSums ActorCriticLearner::compute_gradients(const Batch& batch, const std::vector<int64_t>& index,
+                                               const PolicyLossOptions& options, double scale) {
   if (config_.minibatch_of == MinibatchOf::kUnrolls) return unroll_gradients(batch, index, options, scale);
   team_.run([&](int i) {
     GradientWorker& worker = workers_[static_cast<size_t>(i)];
@@ -247,8 +248,8 @@ LossSums ImpalaLearner::compute_gradients(const Batch& batch, const std::vector<
   return sums();
 }
 
-LossSums ImpalaLearner::unroll_gradients(const Batch& batch, const std::vector<int64_t>& index,
-                                         const PolicyLossOptions& options, double scale) {
+LossSums ActorCriticLearner::unroll_gradients(const Batch& batch, const std::vector<int64_t>& index,
+                                              const PolicyLossOptions& options, double scale) {
   const bool keep = config_.normalize_advantage;
   team_.run([&](int i) {
     GradientWorker& worker = workers_[static_cast<size_t>(i)];
@@ -262,7 +263,7 @@ LossSums ImpalaLearner::unroll_gradients(const Batch& batch, const std::vector<i
   return sums();
 }
 
-double ImpalaLearner::reduce_gradients() {
+double ActorCriticLearner::reduce_gradients() {
   std::vector<FlatParameters*> others;
   for (auto& replica : replica_parameters_) others.push_back(replica.get());
   std::vector<double> squares(static_cast<size_t>(team_.size()));
@@ -272,11 +273,11 @@ double ImpalaLearner::reduce_gradients() {
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
-int64_t ImpalaLearner::part_begin(int member) const {
+int64_t ActorCriticLearner::part_begin(int member) const {
   return parameters_.size() / FlatParameters::kAlign * member / team_.size() * FlatParameters::kAlign;
 }
 
-std::vector<int64_t> ImpalaLearner::shuffled(int64_t n) {
+std::vector<int64_t> ActorCriticLearner::shuffled(int64_t n) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   if (config_.minibatches == 1) return order;
@@ -284,7 +285,8 @@ std::vector<int64_t> ImpalaLearner::shuffled(int64_t n) {
   return order;
 }
 
-LearnStats ImpalaLearner::statistics(const Totals& totals, const Batch& batch, double lr, double entropy_cost) const {
+LearnStats ActorCriticLearner::statistics(const Totals& totals, const Batch& batch, double lr,
+                                          double entropy_cost) const {
   const LossSums& s = totals.sums;
   const double n = s.steps, updates = static_cast<double>(totals.updates);
   auto variance = [n](double sum, double squared) { return std::max(0.0, squared / n - (sum / n) * (sum / n)); };
@@ -316,7 +318,7 @@ LearnStats ImpalaLearner::statistics(const Totals& totals, const Batch& batch, d
   return stats;
 }
 
-void ImpalaLearner::throw_nonfinite(const Batch& batch, const std::string& fallback) const {
+void ActorCriticLearner::throw_nonfinite(const Batch& batch, const std::string& fallback) const {
   std::string name = parameters_.find_nonfinite(false);
   const std::pair<const char*, const at::Tensor&> inputs[] = {{"obs", batch.obs},
                                                               {"final_obs", batch.final_obs},
@@ -342,7 +344,7 @@ void ImpalaLearner::throw_nonfinite(const Batch& batch, const std::string& fallb
       batch, std::move(dump));
 }
 
-Weights ImpalaLearner::get_state() const {
+Weights ActorCriticLearner::get_state() const {
   Weights state;
   optimizer_.append_state(state);
   state.entries.push_back({"counters", Array::from<int64_t>({learn_calls_})});
@@ -350,7 +352,7 @@ Weights ImpalaLearner::get_state() const {
   return state;
 }
 
-void ImpalaLearner::set_state(const Weights& state) {
+void ActorCriticLearner::set_state(const Weights& state) {
   const int64_t calls = get_entry(state, "counters").data<int64_t>()[0];
   const int64_t position = get_entry(state, "shuffle/position").data<int64_t>()[0];
   optimizer_.set_state(state);

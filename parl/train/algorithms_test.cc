@@ -1,0 +1,153 @@
+// What every algorithm of the program promises, whatever it is, and how its settings travel.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "parl/algorithms/a2c.h"
+#include "parl/algorithms/ppo.h"
+#include "parl/core/check.h"
+#include "parl/train/presets.h"
+#include "parl/train/program.h"
+#include "parl/train/train_test_util.h"
+#include "parl/train/trainer.h"
+
+namespace parl {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TempDir;
+
+const ModelSpec kSpec{{4}, DType::kF32, 3, 0};
+
+TrainConfig config_for(const std::string& algorithm) {
+  TrainConfig config = program().config_of(algorithm);
+  config.env = "CartPole-v1";
+  apply_preset(config, default_preset(config.env, algorithm));
+  return config;
+}
+
+std::unique_ptr<Algorithm> make_learner(const std::string& algorithm) {
+  torch::manual_seed(4);
+  return program().algorithm(algorithm).make_learner(program().models.factory("mlp"), kSpec, config_for(algorithm));
+}
+
+// Unrolls that the algorithm acted in itself: action 1 is worth 1, any other nothing, and every step ends.
+Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t seed) {
+  torch::manual_seed(seed);
+  Batch b;
+  b.obs = torch::randn({unrolls, length + 1, 4});
+  const ActOutput out = algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}), torch::rand({unrolls * length}));
+  b.action = out.action.view({unrolls, length});
+  b.behaviour_logits = out.logits.view({unrolls, length, 3});
+  b.reward = b.action.eq(1).to(at::kFloat);
+  b.terminated = torch::ones({unrolls, length}, at::kBool);
+  b.truncated = torch::zeros({unrolls, length}, at::kBool);
+  b.final_index = torch::zeros({0}, at::kLong);
+  b.version = torch::zeros({unrolls}, at::kLong);
+  return b;
+}
+
+class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryAlgorithm, FindsTheActionThatPays) {
+  auto learner = make_learner(GetParam());
+  for (uint64_t i = 0; i < 60; ++i) learner->learn(bandit(*learner, 8, 16, i), 0);
+  const Batch last = bandit(*learner, 8, 16, 1000);
+  EXPECT_GT(last.reward.mean().item<double>(), 0.9);
+  const ActOutput greedy = learner->predict(last.obs.select(1, 0));
+  EXPECT_TRUE(greedy.action.eq(1).all().item<bool>());
+}
+
+TEST_P(EveryAlgorithm, ContinuesToTheBit) {
+  auto whole = make_learner(GetParam()), part = make_learner(GetParam());
+  const Batch first = bandit(*whole, 4, 16, 1), second = bandit(*whole, 4, 16, 2);
+  whole->learn(first, 0);
+  part->learn(first, 0);
+  auto continued = make_learner(GetParam());
+  continued->set_weights(part->get_weights());
+  continued->set_state(part->get_state());
+  const LearnStats a = whole->learn(second, 64), b = continued->learn(second, 64);
+  EXPECT_EQ(a, b);
+  const Weights left = whole->get_weights(), right = continued->get_weights();
+  ASSERT_EQ(left.entries.size(), right.entries.size());
+  for (size_t i = 0; i < left.entries.size(); ++i) {
+    EXPECT_TRUE(left.entries[i].array == right.entries[i].array) << left.entries[i].name;
+  }
+}
+
+TEST_P(EveryAlgorithm, ActorActsAsTheLearner) {
+  auto learner = make_learner(GetParam());
+  for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 0);
+  auto actor = program().algorithm(GetParam()).make_actor(program().models.make("mlp", kSpec));
+  actor->set_weights(learner->get_weights());
+  const at::Tensor obs = torch::randn({16, 4}), uniforms = torch::rand({16});
+  const ActOutput a = learner->sample(obs, uniforms), b = actor->sample(obs, uniforms);
+  EXPECT_TRUE(a.action.equal(b.action));
+  EXPECT_TRUE(a.logits.equal(b.logits));
+  EXPECT_TRUE(learner->predict(obs).action.equal(actor->predict(obs).action));
+}
+
+TEST_P(EveryAlgorithm, LearnsCartPole) {
+  TempDir dir;
+  TrainConfig config = config_for(GetParam());
+  config.run = dir.file("run");
+  config.deterministic = true;
+  config.steps = 250'000;
+  config.until_return = 195;
+  TrainHooks hooks;
+  hooks.show_status = false;
+  EXPECT_EQ(train(config, hooks).stop_reason, "until_return");
+}
+
+TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
+  TrainConfig config = config_for(GetParam());
+  config_set(config_fields(config), "lr", "0.125");
+  const std::string json = config_to_json(config_fields(config));
+  EXPECT_THAT(json, HasSubstr("\"" + GetParam() + "\": {"));
+  TrainConfig read = train_config_of(json, "here");
+  EXPECT_EQ(read.algorithm, GetParam());
+  EXPECT_TRUE(config_differences(config_fields(config), config_fields(read)).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::Values("impala", "a2c", "ppo"),
+                         [](const auto& info) { return info.param; });
+
+TEST(Algorithms, AreAllTested) { EXPECT_EQ(program().algorithms.size(), 3u); }
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+TEST(Algorithms, SettingsOfOthersAreSkippedAndTheirOwnChecked) {
+  TrainConfig config = config_for("ppo");
+  config_apply(config, R"({"impala": {"lr": 7}, "ppo": {"clip": 0.3}})", "here");
+  EXPECT_EQ(config.settings.as<PpoConfig>().clip, 0.3);
+  EXPECT_NE(config.settings.as<PpoConfig>().lr, 7);
+  EXPECT_THAT(error_of([&] { config_apply(config, R"({"ppo": {"clp": 0.3}})", "here"); }), HasSubstr("clip"));
+  EXPECT_THAT(error_of([] { train_config_of(R"({"algorithm": "pp"})", "here"); }), HasSubstr("ppo"));
+  EXPECT_THAT(error_of([] { preset("parl", "ppo"); }), HasSubstr("belongs to impala"));
+}
+
+TEST(Algorithms, OnPolicyOnesRefuseALag) {
+  for (const char* name : {"a2c", "ppo"}) {
+    TrainConfig config = config_for(name);
+    config.run = "somewhere";
+    config.max_lag = 2;
+    EXPECT_THAT(error_of([&] { config.check(); }), HasSubstr("--max-lag 0")) << name;
+  }
+}
+
+TEST(Algorithms, SettingsOfAnotherTypeAreRefused) {
+  TrainConfig config = config_for("a2c");
+  config.run = "somewhere";
+  config.algorithm = "ppo";
+  EXPECT_THROW(config.check(), Error);
+}
+
+}  // namespace
+}  // namespace parl
