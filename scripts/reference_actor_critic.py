@@ -177,4 +177,5 @@ def main():
     print(path.stat().st_size, "bytes")
 
 
-main()
+if __name__ == "__main__":
+    main()

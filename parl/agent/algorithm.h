@@ -39,8 +39,11 @@ class Algorithm {
   virtual Model& model() = 0;
   // Threads that learn() keeps busy.
   virtual int64_t learner_threads() const { return 1; }
-  Weights get_weights() { return model().get_weights(); }
-  void set_weights(const Weights& weights) { model().set_weights(weights); }
+  // What an actor needs to act as this one does: the model's weights, and whatever else belongs to the policy.
+  virtual Weights get_weights() { return model().get_weights(); }
+  virtual void set_weights(const Weights& weights) { model().set_weights(weights); }
+  // From now on this object's sample() is played for evaluation: without the exploration that only training wants.
+  virtual void play_for_evaluation() {}
 
   // Everything but the model's weights that the next learn() depends on: optimizer moments, counters, RNG.
   virtual Weights get_state() const = 0;

@@ -51,7 +51,7 @@ class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryAlgorithm, FindsTheActionThatPays) {
   auto learner = make_learner(GetParam());
-  for (uint64_t i = 0; i < 60; ++i) learner->learn(bandit(*learner, 8, 16, i), 0);
+  for (uint64_t i = 0; i < 60; ++i) learner->learn(bandit(*learner, 8, 16, i), static_cast<int64_t>(i) * 1'000);
   const Batch last = bandit(*learner, 8, 16, 1000);
   EXPECT_GT(last.reward.mean().item<double>(), 0.9);
   const ActOutput greedy = learner->predict(last.obs.select(1, 0));
@@ -61,12 +61,12 @@ TEST_P(EveryAlgorithm, FindsTheActionThatPays) {
 TEST_P(EveryAlgorithm, ContinuesToTheBit) {
   auto whole = make_learner(GetParam()), part = make_learner(GetParam());
   const Batch first = bandit(*whole, 4, 16, 1), second = bandit(*whole, 4, 16, 2);
-  whole->learn(first, 0);
-  part->learn(first, 0);
+  whole->learn(first, 5'000);
+  part->learn(first, 5'000);
   auto continued = make_learner(GetParam());
   continued->set_weights(part->get_weights());
   continued->set_state(part->get_state());
-  const LearnStats a = whole->learn(second, 64), b = continued->learn(second, 64);
+  const LearnStats a = whole->learn(second, 5'064), b = continued->learn(second, 5'064);
   EXPECT_EQ(a, b);
   const Weights left = whole->get_weights(), right = continued->get_weights();
   ASSERT_EQ(left.entries.size(), right.entries.size());
@@ -109,10 +109,10 @@ TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
   EXPECT_TRUE(config_differences(config_fields(config), config_fields(read)).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::Values("impala", "a2c", "ppo"),
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::Values("impala", "a2c", "ppo", "dqn"),
                          [](const auto& info) { return info.param; });
 
-TEST(Algorithms, AreAllTested) { EXPECT_EQ(program().algorithms.size(), 3u); }
+TEST(Algorithms, AreAllTested) { EXPECT_EQ(program().algorithms.size(), 4u); }
 
 std::string error_of(const std::function<void()>& f) {
   try {

@@ -53,6 +53,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   PARL_CHECK_GT(options.episodes, 0, "an evaluation needs at least one episode");
   PARL_CHECK_GT(options.envs, 0, "an evaluation needs at least one environment");
   const torch::NoGradGuard no_grad;
+  algorithm.play_for_evaluation();
   const auto count = static_cast<int>(std::min(options.envs, options.episodes));
   const uint64_t seed = derive_seed(options.seed, kEvalStream + options.stream);
   VectorEnv envs({.count = count, .seed = seed}, [&](int) {

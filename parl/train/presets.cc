@@ -84,6 +84,20 @@ constexpr const char* kPpoClassic = R"({
   "ppo": {"value_cost": 0.01, "lr": 1e-3, "epochs": 4, "minibatches": 4, "clip": 0.2}
 })";
 
+constexpr const char* kDqnAtari = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 1, "envs_per_actor": 8, "rollout_length": 16,
+  "dqn": {"lr": 2.5e-4, "n_step": 3, "dueling": true, "prioritized": true}
+})";
+
+constexpr const char* kDqnClassic = R"({
+  "steps": 300000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
+  "dqn": {
+    "lr": 1e-3, "eps": 1e-5, "batch_size": 64, "train_ratio": 16, "target_updates": 200, "n_step": 3,
+    "exploration": "0:1,20000:0.04", "learn_start": 1000, "replay_capacity": 50000
+  }
+})";
+
 bool is_classic(const std::string& env) {
   return env == "CartPole-v1" || env == "Acrobot-v1" || env == "MountainCar-v0";
 }
@@ -101,6 +115,8 @@ const std::vector<Preset>& presets() {
       {"a2c", "atari", "default of atari:*: 42x42, batches of 640, RMSProp", kA2cAtari},
       {"a2c", "classic", "default of the classic control tasks: small network, batches of 128", kA2cClassic},
       {"ppo", "atari", "default of atari:*: 42x42, batches of 2,048 learnt four times", kPpoAtari},
+      {"dqn", "atari", "default of atari:*: 42x42, double, dueling, three steps, prioritised", kDqnAtari},
+      {"dqn", "classic", "default of the classic control tasks: small network, double, three steps", kDqnClassic},
       {"ppo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",
        kPpoClassic},
   };

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "parl/algorithms/a2c.h"
+#include "parl/algorithms/dqn.h"
 #include "parl/algorithms/impala.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
@@ -50,6 +51,21 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   return entry;
 }
 
+AlgorithmEntry dqn_entry() {
+  AlgorithmEntry entry;
+  entry.name = "dqn";
+  entry.summary = "Q-learning from replay; double, dueling, n-step and prioritised as options";
+  entry.settings = DqnConfig{};
+  entry.check = [](const TrainConfig& run) { run.settings.as<DqnConfig>().check(); };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    DqnConfig config = run.settings.as<DqnConfig>();
+    if (config.replay_seed == 0) config.replay_seed = run.seed;
+    return std::make_unique<Dqn>(factory(spec), std::move(config), factory(spec), run.device);
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model) { return std::make_unique<Dqn>(std::move(model)); };
+  return entry;
+}
+
 Program make_program() {
   Program p;
   register_builtin_envs(p.envs);
@@ -63,6 +79,7 @@ Program make_program() {
       actor_critic_entry<A2c, A2cConfig>("a2c", "synchronous advantage actor-critic with GAE, one update per batch"));
   p.algorithms.push_back(actor_critic_entry<Ppo, PpoConfig>(
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
+  p.algorithms.push_back(dqn_entry());
   if (user_setup()) user_setup()(p);
   return p;
 }

@@ -1,0 +1,287 @@
+#include "parl/algorithms/replay.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parl/agent/tensor_array.h"
+#include "parl/core/check.h"
+
+namespace parl {
+
+SumTree::SumTree(int64_t size) {
+  if (size <= 0) return;
+  leaves_ = 1;
+  while (leaves_ < size) leaves_ *= 2;
+  nodes_.assign(static_cast<size_t>(2 * leaves_), 0.0);
+}
+
+void SumTree::set(int64_t i, double value) {
+  size_t node = static_cast<size_t>(leaves_ + i);
+  nodes_[node] = value;
+  for (node /= 2; node > 0; node /= 2) nodes_[node] = nodes_[2 * node] + nodes_[2 * node + 1];
+}
+
+int64_t SumTree::find(double sum) const {
+  size_t node = 1;
+  while (node < static_cast<size_t>(leaves_)) {
+    const double left = nodes_[2 * node], right = nodes_[2 * node + 1];
+    node *= 2;
+    if ((sum >= left && right > 0) || left <= 0) {
+      sum -= left;
+      ++node;
+    }
+  }
+  return static_cast<int64_t>(node) - leaves_;
+}
+
+ReplayBuffer::ReplayBuffer(ReplayOptions options) : options_(options), rng_(options.seed, 0x5eb1a) {
+  PARL_CHECK(options_.capacity > 0, "a replay buffer needs a capacity of at least one step, not {}", options_.capacity);
+  PARL_CHECK(options_.n_step >= 1, "n-step is {}, expected at least 1", options_.n_step);
+}
+
+int64_t ReplayBuffer::capacity_bytes() const {
+  return obs_.defined() ? static_cast<int64_t>(obs_.nbytes() + action_.nbytes() + reward_.nbytes() +
+                                               terminated_.nbytes() + truncated_.nbytes())
+                        : 0;
+}
+
+// Rows of a stack in channels-last images: obs[t+1] without its newest frame is obs[t] without its oldest; after an end
+// all frames are alike.
+bool ReplayBuffer::is_frame_stack(const Batch& batch) const {
+  if (batch.obs.scalar_type() != at::kByte || batch.obs.dim() != 5 || batch.obs.size(4) < 2) return false;
+  const int64_t depth = batch.obs.size(4), t = batch.length();
+  const at::Tensor before = batch.obs.narrow(1, 0, t), after = batch.obs.narrow(1, 1, t);
+  const at::Tensor moved = after.narrow(4, 0, depth - 1).eq(before.narrow(4, 1, depth - 1)).flatten(2).all(2);
+  const at::Tensor alike = after.eq(after.narrow(4, depth - 1, 1)).flatten(2).all(2);
+  return at::where(batch.terminated.logical_or(batch.truncated), alike, moved).all().item<bool>();
+}
+
+void ReplayBuffer::allocate(const Batch& batch) {
+  length_ = batch.length();
+  slots_ = std::max(options_.capacity / length_, batch.unrolls());
+  obs_shape_ = batch.obs.sizes().slice(2).vec();
+  depth_ = is_frame_stack(batch) ? obs_shape_[2] : 1;
+  std::vector<int64_t> shape = obs_shape_;
+  if (stores_frames()) shape.pop_back();
+  shape.insert(shape.begin(), {slots_, rows()});
+  obs_ = torch::empty(shape, batch.obs.scalar_type());  // pages come as they are written
+  action_ = torch::zeros({slots_, length_}, at::kLong);
+  reward_ = torch::zeros({slots_, length_});
+  terminated_ = torch::zeros({slots_, length_}, at::kBool);
+  truncated_ = torch::zeros({slots_, length_}, at::kBool);
+  finals_.assign(static_cast<size_t>(slots_), {});
+  if (options_.prioritized) tree_ = SumTree(slots_ * length_);
+}
+
+void ReplayBuffer::store_whole() {
+  std::vector<int64_t> shape = obs_shape_;
+  shape.insert(shape.begin(), {slots_, length_ + 1});
+  const at::Tensor whole = torch::empty(shape, obs_.scalar_type());
+  for (int64_t slot = 0; slot < filled_; ++slot) {
+    for (int64_t t = 0; t <= length_; ++t) read_obs(slot, t, whole[slot][t]);
+  }
+  obs_ = whole;
+  depth_ = 1;
+}
+
+void ReplayBuffer::add(const Batch& given) {
+  const Batch batch = given.to(at::kCPU);
+  if (!obs_.defined()) allocate(batch);
+  PARL_CHECK(batch.length() == length_ && batch.obs.sizes().slice(2) == at::IntArrayRef(obs_shape_) &&
+                 batch.obs.scalar_type() == obs_.scalar_type(),
+             "the replay buffer was begun with unrolls of {} steps and another shape of observations", length_);
+  if (stores_frames() && !is_frame_stack(batch)) store_whole();
+  for (int64_t b = 0; b < batch.unrolls(); ++b) add_unroll(batch, b);
+}
+
+void ReplayBuffer::add_unroll(const Batch& batch, int64_t b) {
+  const int64_t slot = next_;
+  next_ = (next_ + 1) % slots_;
+  filled_ = std::max(filled_, slot + 1);
+  action_[slot].copy_(batch.action[b]);
+  reward_[slot].copy_(batch.reward[b]);
+  terminated_[slot].copy_(batch.terminated[b]);
+  truncated_[slot].copy_(batch.truncated[b].logical_and(batch.terminated[b].logical_not()));
+  write_obs(slot, batch.obs[b]);
+  auto& finals = finals_[static_cast<size_t>(slot)];
+  finals.clear();
+  const int64_t count = batch.final_index.defined() ? batch.final_index.numel() : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = batch.final_index.const_data_ptr<int64_t>()[i];
+    if (at / length_ == b) finals.emplace_back(at % length_, batch.final_obs[i].clone());
+  }
+  if (!options_.prioritized) return;
+  for (int64_t t = 0; t < length_; ++t) tree_.set(slot * length_ + t, max_priority_);
+}
+
+void ReplayBuffer::write_obs(int64_t slot, const at::Tensor& obs) {
+  if (!stores_frames()) {
+    obs_[slot].copy_(obs);
+    return;
+  }
+  const at::Tensor to = obs_[slot];
+  to.narrow(0, 0, depth_).copy_(obs[0].permute({2, 0, 1}));
+  to.narrow(0, depth_, length_).copy_(obs.narrow(0, 1, length_).select(3, depth_ - 1));
+}
+
+int64_t ReplayBuffer::last_reset(int64_t slot, int64_t t) const {
+  const bool* terminated = terminated_.const_data_ptr<bool>() + slot * length_;
+  const bool* truncated = truncated_.const_data_ptr<bool>() + slot * length_;
+  for (int64_t r = t; r > 0; --r) {
+    if (terminated[r - 1] || truncated[r - 1]) return r;
+  }
+  return 0;
+}
+
+void ReplayBuffer::read_obs(int64_t slot, int64_t t, at::Tensor into) const {
+  if (!stores_frames()) {
+    into.copy_(obs_[slot][t]);
+    return;
+  }
+  const int64_t reset = last_reset(slot, t), pixels = obs_shape_[0] * obs_shape_[1];
+  const uint8_t* frames = obs_.const_data_ptr<uint8_t>() + slot * rows() * pixels;
+  uint8_t* to = into.mutable_data_ptr<uint8_t>();
+  for (int64_t c = 0; c < depth_; ++c) {
+    // Row depth - 1 holds the newest frame of obs[0]; those before it its older ones.
+    int64_t step = t - (depth_ - 1 - c);
+    if (reset > 0) step = std::max(step, reset);
+    const uint8_t* from = frames + (depth_ - 1 + step) * pixels;
+    for (int64_t i = 0; i < pixels; ++i) to[i * depth_ + c] = from[i];
+  }
+}
+
+const at::Tensor& ReplayBuffer::final_of(int64_t slot, int64_t t) const {
+  for (const auto& [at, obs] : finals_[static_cast<size_t>(slot)]) {
+    if (at == t) return obs;
+  }
+  raise("a truncated step has no final observation in the replay buffer");
+}
+
+ReplaySample ReplayBuffer::sample(int64_t n, double beta) {
+  PARL_CHECK(size() > 0, "nothing to sample from: the replay buffer is empty");
+  std::vector<int64_t> shape = obs_shape_;
+  shape.insert(shape.begin(), n);
+  ReplaySample out;
+  out.obs = torch::empty(shape, obs_.scalar_type());
+  out.next_obs = torch::empty(shape, obs_.scalar_type());
+  out.action = torch::empty({n}, at::kLong);
+  out.reward = torch::empty({n});
+  out.discount = torch::empty({n});
+  out.weight = torch::ones({n});
+  const double total = tree_.total();
+  float* weight = out.weight.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < n; ++i) {
+    // Prioritised draws are stratified: one from each nth of the sum.
+    const int64_t at =
+        options_.prioritized
+            ? tree_.find((static_cast<double>(i) + rng_.uniform_double()) * total / static_cast<double>(n))
+            : static_cast<int64_t>(rng_.below(static_cast<uint32_t>(size())));
+    const int64_t slot = at / length_, first = at % length_;
+    if (options_.prioritized) {
+      weight[i] = static_cast<float>(std::pow(static_cast<double>(size()) * tree_.get(at) / total, -beta));
+    }
+    double reward = 0, discount = 1;
+    int64_t t = first;
+    bool ended = false;
+    for (int64_t k = 0; k < options_.n_step && t < length_ && !ended; ++k, ++t) {
+      reward += discount * reward_.const_data_ptr<float>()[slot * length_ + t];
+      discount *= options_.gamma;
+      if (terminated_.const_data_ptr<bool>()[slot * length_ + t]) {
+        discount = 0;
+        ended = true;
+      } else if (truncated_.const_data_ptr<bool>()[slot * length_ + t]) {
+        out.next_obs[i].copy_(final_of(slot, t));
+        ended = true;
+      }
+    }
+    if (!ended) read_obs(slot, t, out.next_obs[i]);
+    if (discount == 0) out.next_obs[i].zero_();
+    read_obs(slot, first, out.obs[i]);
+    out.action.mutable_data_ptr<int64_t>()[i] = action_.const_data_ptr<int64_t>()[at];
+    out.reward.mutable_data_ptr<float>()[i] = static_cast<float>(reward);
+    out.discount.mutable_data_ptr<float>()[i] = static_cast<float>(discount);
+    out.index.push_back(at);
+  }
+  if (options_.prioritized) out.weight.div_(out.weight.max());
+  return out;
+}
+
+void ReplayBuffer::update_priorities(const std::vector<int64_t>& index, const at::Tensor& errors) {
+  if (!options_.prioritized) return;
+  PARL_CHECK_EQ(static_cast<int64_t>(index.size()), errors.numel());
+  const at::Tensor values = errors.to(at::kCPU, at::kDouble).contiguous();
+  for (size_t i = 0; i < index.size(); ++i) {
+    const double priority = std::pow(std::abs(values.const_data_ptr<double>()[i]) + 1e-6, options_.alpha);
+    max_priority_ = std::max(max_priority_, priority);
+    tree_.set(index[i], priority);
+  }
+}
+
+void ReplayBuffer::append_state(Weights& state) const {
+  const auto add = [&](const char* name, const at::Tensor& tensor) {
+    state.entries.push_back({std::string("replay/") + name, to_array(tensor)});
+  };
+  const at::Tensor numbers =
+      torch::tensor({next_, filled_, length_, slots_, depth_, static_cast<int64_t>(rng_.position())}, at::kLong);
+  add("counters", numbers);
+  if (!obs_.defined()) return;
+  add("obs_shape", torch::tensor(obs_shape_, at::kLong));
+  for (const auto& [name, tensor] : {std::pair{"obs", obs_}, std::pair{"action", action_}, std::pair{"reward", reward_},
+                                     std::pair{"terminated", terminated_}, std::pair{"truncated", truncated_}}) {
+    add(name, tensor.narrow(0, 0, filled_));
+  }
+  std::vector<int64_t> places;
+  std::vector<at::Tensor> finals;
+  for (int64_t slot = 0; slot < filled_; ++slot) {
+    for (const auto& [t, obs] : finals_[static_cast<size_t>(slot)]) {
+      places.push_back(slot * length_ + t);
+      finals.push_back(obs);
+    }
+  }
+  add("final_index", torch::tensor(places, at::kLong));
+  if (!finals.empty()) add("final_obs", at::stack(finals));
+  if (!options_.prioritized) return;
+  const at::Tensor priorities = torch::empty({size() + 1}, at::kDouble);
+  double* to = priorities.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < size(); ++i) to[i] = tree_.get(i);
+  to[size()] = max_priority_;
+  add("priority", priorities);
+}
+
+void ReplayBuffer::set_state(const Weights& state) {
+  const auto get = [&](const char* name) { return to_tensor(get_entry(state, std::string("replay/") + name)); };
+  const at::Tensor counters = get("counters");
+  const int64_t* n = counters.const_data_ptr<int64_t>();
+  next_ = n[0], filled_ = n[1], length_ = n[2], slots_ = n[3], depth_ = n[4];
+  rng_.set_position(static_cast<uint64_t>(n[5]));
+  obs_ = at::Tensor();
+  if (slots_ == 0) return;
+  const at::Tensor shape = get("obs_shape");
+  obs_shape_.assign(shape.const_data_ptr<int64_t>(), shape.const_data_ptr<int64_t>() + shape.numel());
+  const auto restore = [&](const char* name) {
+    const at::Tensor saved = get(name);
+    std::vector<int64_t> sizes = saved.sizes().vec();
+    sizes[0] = slots_;
+    at::Tensor tensor = torch::empty(sizes, saved.scalar_type());
+    tensor.narrow(0, 0, filled_).copy_(saved);
+    return tensor;
+  };
+  obs_ = restore("obs"), action_ = restore("action"), reward_ = restore("reward");
+  terminated_ = restore("terminated"), truncated_ = restore("truncated");
+  finals_.assign(static_cast<size_t>(slots_), {});
+  const at::Tensor places = get("final_index");
+  for (int64_t i = 0; i < places.numel(); ++i) {
+    const int64_t at = places.const_data_ptr<int64_t>()[i];
+    finals_[static_cast<size_t>(at / length_)].emplace_back(at % length_, get("final_obs")[i].clone());
+  }
+  if (!options_.prioritized) return;
+  tree_ = SumTree(slots_ * length_);
+  const at::Tensor priorities = get("priority");
+  PARL_CHECK_EQ(priorities.numel(), size() + 1);
+  for (int64_t i = 0; i < size(); ++i) tree_.set(i, priorities.const_data_ptr<double>()[i]);
+  max_priority_ = priorities.const_data_ptr<double>()[size()];
+}
+
+}  // namespace parl

@@ -1,0 +1,248 @@
+#include "parl/algorithms/replay.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <map>
+
+#include "parl/core/check.h"
+
+namespace parl {
+namespace {
+
+// Unrolls of one environment whose observation is its step number; the reward of step s is s.
+struct Counter {
+  float now = 0;
+  Batch unroll(int64_t length, std::map<int64_t, char> ends = {}) {
+    Batch b;
+    b.obs = torch::zeros({1, length + 1, 1});
+    b.action = torch::zeros({1, length}, at::kLong);
+    b.behaviour_logits = torch::zeros({1, length, 2});
+    b.reward = torch::zeros({1, length});
+    b.terminated = torch::zeros({1, length}, at::kBool);
+    b.truncated = torch::zeros({1, length}, at::kBool);
+    std::vector<int64_t> places;
+    std::vector<float> finals;
+    for (int64_t t = 0; t < length; ++t) {
+      b.obs[0][t] = now;
+      b.reward[0][t] = now;
+      b.action[0][t] = static_cast<int64_t>(now);
+      ++now;
+      if (!ends.count(t)) continue;
+      if (ends[t] == 'x') b.terminated[0][t] = true;
+      if (ends[t] == 't') {
+        b.truncated[0][t] = true;
+        places.push_back(t);
+        finals.push_back(-now);  // told from the reset observation by its sign
+      }
+      now += 100;  // the next episode
+    }
+    b.obs[0][length] = now;
+    b.final_index = torch::tensor(places, at::kLong);
+    if (!finals.empty()) b.final_obs = torch::tensor(finals).view({-1, 1});
+    return b;
+  }
+};
+
+TEST(SumTree, FindsWhereASumIsReached) {
+  SumTree tree(5);
+  const double values[] = {0, 2, 0, 1, 3};
+  for (int64_t i = 0; i < 5; ++i) tree.set(i, values[i]);
+  EXPECT_EQ(tree.total(), 6);
+  EXPECT_EQ(tree.find(0), 1);
+  EXPECT_EQ(tree.find(1.999), 1);
+  EXPECT_EQ(tree.find(2), 3);
+  EXPECT_EQ(tree.find(3), 4);
+  EXPECT_EQ(tree.find(6), 4);  // rounding may ask for the whole sum: never a leaf of value 0
+  tree.set(4, 0);
+  EXPECT_EQ(tree.find(3), 3);
+}
+
+TEST(Replay, NStepWindowsStopAtEveryEnd) {
+  ReplayOptions options;
+  options.capacity = 8, options.n_step = 3, options.gamma = 0.5;
+  ReplayBuffer replay(options);
+  Counter counter;
+  replay.add(counter.unroll(8, {{2, 'x'}, {5, 't'}}));  // steps 0 1 2x 103 104 105t 206 207, then 208
+  ASSERT_EQ(replay.size(), 8);
+  struct Expected {
+    float reward, discount, next;
+  };
+  const std::map<int64_t, Expected> expected = {
+      {0, {0 + 0.5f * 1 + 0.25f * 2, 0, 0}},  // terminated within
+      {1, {1 + 0.5f * 2, 0, 0}},
+      {2, {2, 0, 0}},
+      {103, {103 + 0.5f * 104 + 0.25f * 105, 0.125f, -106}},  // truncated: the final observation, not the reset one
+      {104, {104 + 0.5f * 105, 0.25f, -106}},
+      {105, {105, 0.5f, -106}},
+      {206, {206 + 0.5f * 207, 0.25f, 208}},  // the unroll ends: a shorter window
+      {207, {207, 0.5f, 208}}};
+  std::map<int64_t, int> seen;
+  const ReplaySample sample = replay.sample(400);
+  for (int64_t i = 0; i < 400; ++i) {
+    const int64_t step = sample.action[i].item<int64_t>();
+    const Expected& e = expected.at(step);
+    ++seen[step];
+    EXPECT_EQ(sample.obs[i].item<float>(), static_cast<float>(step));
+    EXPECT_FLOAT_EQ(sample.reward[i].item<float>(), e.reward) << step;
+    EXPECT_FLOAT_EQ(sample.discount[i].item<float>(), e.discount) << step;
+    EXPECT_FLOAT_EQ(sample.next_obs[i].item<float>(), e.next) << step;
+    EXPECT_EQ(sample.weight[i].item<float>(), 1);
+  }
+  EXPECT_EQ(seen.size(), 8u);
+}
+
+TEST(Replay, TheOldestUnrollsGo) {
+  ReplayOptions options;
+  options.capacity = 8;
+  ReplayBuffer replay(options);
+  Counter counter;
+  for (int i = 0; i < 5; ++i) replay.add(counter.unroll(4));
+  EXPECT_EQ(replay.size(), 8);
+  const ReplaySample sample = replay.sample(200);
+  EXPECT_EQ(sample.action.min().item<int64_t>(), 12);
+  EXPECT_EQ(sample.action.max().item<int64_t>(), 19);
+  EXPECT_THROW(replay.add(counter.unroll(5)), Error);
+}
+
+TEST(Replay, PrioritiesDecideAndWeightsCorrect) {
+  ReplayOptions options;
+  options.capacity = 4, options.prioritized = true, options.alpha = 1;
+  ReplayBuffer replay(options);
+  Counter counter;
+  replay.add(counter.unroll(4));
+  replay.update_priorities({0, 1, 2, 3}, torch::tensor({1.0, -2.0, 3.0, 4.0}));
+  const int64_t n = 4000;
+  const ReplaySample sample = replay.sample(n, 1.0);
+  for (int64_t k = 0; k < 4; ++k) {
+    const double share = sample.action.eq(k).to(at::kDouble).mean().item<double>();
+    EXPECT_NEAR(share, 0.1 * static_cast<double>(k + 1), 0.001) << k;  // stratified: nearly exact
+  }
+  // (N P)^-1, divided by the largest: proportional to 1 / priority.
+  for (int64_t i = 0; i < n; ++i) {
+    EXPECT_NEAR(sample.weight[i].item<double>(), 1.0 / static_cast<double>(sample.action[i].item<int64_t>() + 1), 1e-4);
+  }
+  replay.add(counter.unroll(4));  // new steps have the highest priority seen
+  EXPECT_NEAR(replay.sample(n).action.eq(4).to(at::kDouble).mean().item<double>(), 0.25, 0.001);
+}
+
+// Frame stacks as an environment makes them: [H, W, 3], newest last, all alike after a reset.
+Batch frames(int64_t unrolls, int64_t length, std::map<int64_t, char> ends, std::vector<at::Tensor>& stack) {
+  Batch b;
+  b.obs = torch::zeros({unrolls, length + 1, 2, 2, 3}, at::kByte);
+  b.action = torch::zeros({unrolls, length}, at::kLong);
+  b.behaviour_logits = torch::zeros({unrolls, length, 2});
+  b.reward = torch::zeros({unrolls, length});
+  b.terminated = torch::zeros({unrolls, length}, at::kBool);
+  b.truncated = torch::zeros({unrolls, length}, at::kBool);
+  const auto push = [](const at::Tensor& stack, const at::Tensor& frame) {
+    return at::cat({stack.narrow(2, 1, 2), frame}, 2);
+  };
+  const auto picture = [] { return torch::randint(0, 256, {2, 2, 1}, at::kByte); };
+  std::vector<int64_t> places;
+  std::vector<at::Tensor> finals;
+  stack.resize(static_cast<size_t>(unrolls));
+  for (int64_t u = 0; u < unrolls; ++u) {
+    at::Tensor& now = stack[static_cast<size_t>(u)];
+    if (!now.defined()) now = picture().expand({2, 2, 3}).contiguous();
+    for (int64_t t = 0; t < length; ++t) {
+      b.obs[u][t] = now;
+      b.action[u][t] = u * length + t;
+      now = push(now, picture());
+      if (ends.count(u * length + t)) {
+        if (ends[u * length + t] == 't') {
+          b.truncated[u][t] = true;
+          places.push_back(u * length + t);
+          finals.push_back(now);
+        } else {
+          b.terminated[u][t] = true;
+        }
+        now = picture().expand({2, 2, 3}).contiguous();
+      }
+    }
+    b.obs[u][length] = now;
+  }
+  b.final_index = torch::tensor(places, at::kLong);
+  if (!finals.empty()) b.final_obs = at::stack(finals);
+  return b;
+}
+
+void expect_equals_batch(ReplayBuffer& replay, const Batch& batch) {
+  const ReplaySample sample = replay.sample(500);
+  const int64_t length = batch.length();
+  for (int64_t i = 0; i < 500; ++i) {
+    const int64_t at = sample.action[i].item<int64_t>(), u = at / length, t = at % length;
+    EXPECT_TRUE(sample.obs[i].equal(batch.obs[u][t])) << at;
+    if (sample.discount[i].item<float>() == 0) continue;
+    at::Tensor next = batch.obs[u][t + 1];
+    if (batch.truncated[u][t].item<bool>()) {
+      next = batch.final_obs[batch.final_index.eq(at).nonzero().item<int64_t>()];
+    }
+    EXPECT_TRUE(sample.next_obs[i].equal(next)) << at;
+  }
+}
+
+TEST(Replay, FrameStacksAreStoredOncePerFrame) {
+  torch::manual_seed(1);
+  ReplayOptions options;
+  options.capacity = 24;
+  ReplayBuffer replay(options);
+  std::vector<at::Tensor> stack;
+  frames(2, 12, {}, stack);  // so that the first observation is not a reset
+  const Batch batch = frames(2, 12, {{0, 'x'}, {3, 't'}, {5, 'x'}, {11, 't'}, {12, 't'}, {23, 'x'}}, stack);
+  replay.add(batch);
+  EXPECT_TRUE(replay.stores_frames());
+  expect_equals_batch(replay, batch);
+}
+
+TEST(Replay, WhatIsNoFrameStackIsStoredWhole) {
+  torch::manual_seed(2);
+  ReplayOptions options;
+  options.capacity = 24;
+  ReplayBuffer replay(options);
+  std::vector<at::Tensor> stack;
+  const Batch first = frames(1, 12, {{4, 't'}}, stack);
+  replay.add(first);
+  EXPECT_TRUE(replay.stores_frames());
+  Batch second = frames(1, 12, {}, stack);
+  second.action.add_(12);
+  second.obs[0][5][1][1][0] += 1;  // no stack any more
+  replay.add(second);
+  EXPECT_FALSE(replay.stores_frames());
+  Batch both;
+  both.obs = at::cat({first.obs, second.obs});
+  both.reward = at::cat({first.reward, second.reward});
+  both.truncated = at::cat({first.truncated, second.truncated});
+  both.final_index = first.final_index, both.final_obs = first.final_obs;
+  expect_equals_batch(replay, both);
+}
+
+TEST(Replay, ContinuesToTheBit) {
+  for (const bool prioritized : {false, true}) {
+    torch::manual_seed(3);
+    ReplayOptions options;
+    options.capacity = 48, options.prioritized = prioritized, options.n_step = 2, options.seed = 5;
+    ReplayBuffer replay(options);
+    std::vector<at::Tensor> stack;
+    replay.add(frames(2, 12, {{3, 't'}, {14, 'x'}}, stack));
+    const ReplaySample before = replay.sample(8);
+    replay.update_priorities(before.index, torch::rand({8}));
+    Weights state;
+    replay.append_state(state);
+    ReplayBuffer copy(options);
+    copy.set_state(state);
+    const Batch more = frames(2, 12, {{20, 't'}}, stack);
+    for (ReplayBuffer* buffer : {&replay, &copy}) buffer->add(more);
+    const ReplaySample a = replay.sample(64), b = copy.sample(64);
+    EXPECT_EQ(a.index, b.index);
+    EXPECT_TRUE(a.obs.equal(b.obs));
+    EXPECT_TRUE(a.next_obs.equal(b.next_obs));
+    EXPECT_TRUE(a.weight.equal(b.weight));
+  }
+}
+
+TEST(Replay, AnEmptyOneSaysSo) { EXPECT_THROW(ReplayBuffer({}).sample(1), Error); }
+
+}  // namespace
+}  // namespace parl
