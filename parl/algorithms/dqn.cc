@@ -206,6 +206,7 @@ void Dqn::set_weights(const Weights& weights) {
     if (entry.name != kEpsilon) own.entries.push_back(entry);
   }
   model_->set_weights(own);
+  if (target_) model_->sync_weights_to(*target_);
   const Array* epsilon = find_entry(weights, kEpsilon);
   if (epsilon && !evaluating_) epsilon_ = epsilon->data<float>()[0];
 }

@@ -139,7 +139,9 @@ std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
   fs::create_directories(partial, error);
   PARL_CHECK(!error, "cannot create '{}': {}", partial.string(), error.message());
   try {
-    save_safetensors(partial / "weights.safetensors", c.weights, {{"steps", std::to_string(c.progress.steps)}});
+    SafetensorsMetadata metadata = c.policy;
+    metadata["steps"] = std::to_string(c.progress.steps);
+    save_safetensors(partial / "weights.safetensors", c.weights, metadata);
     write_file_atomically(partial / "config.json", c.config);
     write_file_atomically(partial / "state.bin",
                           encode({c.progress, c.algorithm_state, c.deterministic, c.actors, c.waiting}));

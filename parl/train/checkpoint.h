@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,9 +49,10 @@ struct Checkpoint {
   Weights weights;
   Weights algorithm_state;
   bool deterministic = false;
-  std::vector<ActorState> actors;  // deterministic runs
-  std::vector<Rollout> waiting;    // deterministic runs: the finished batch in flight
-  std::string config;              // JSON
+  std::vector<ActorState> actors;             // deterministic runs
+  std::vector<Rollout> waiting;               // deterministic runs: the finished batch in flight
+  std::string config;                         // JSON
+  std::map<std::string, std::string> policy;  // policy_metadata(): goes into the weights' file, for load_policy()
 };
 
 // Writes checkpoints/step_<steps>/ under `run_dir` and gives its path.

@@ -19,6 +19,7 @@ struct TrainConfig {
   std::map<std::string, std::string> env_args;
   std::string model = "auto";
   std::string run;
+  std::string init_from;
   int64_t seed = 1;
 
   int64_t steps = 10'000'000;
@@ -56,8 +57,9 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (env, "environment (see: parl list envs)"),
             (env_args, "options of the environment, name=value, repeatable"),
             (model, "network (see: parl list models); auto: by the observation"),
-            (run, "run directory; an existing run in it is continued"), (seed, "seed of everything random in the run"),
-            (steps, "agent steps in total, also after continuing"),
+            (run, "run directory; an existing run in it is continued"),
+            (init_from, "run or checkpoint whose weights a new run begins with (fine-tuning)"),
+            (seed, "seed of everything random in the run"), (steps, "agent steps in total, also after continuing"),
             (until_return, "stop when the mean raw return of the last 100 episodes reaches this"),
             (until_seconds, "stop after this many seconds of this command; 0: no limit"),
             (engine,

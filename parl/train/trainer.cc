@@ -15,6 +15,7 @@
 #include "parl/core/log.h"
 #include "parl/core/stats.h"
 #include "parl/data/batch_buffer.h"
+#include "parl/models/policy.h"
 #include "parl/train/actor_pool.h"
 #include "parl/train/checkpoint.h"
 #include "parl/train/evaluate.h"
@@ -37,6 +38,7 @@ class Trainer {
  private:
   void announce() const;
   void restore();
+  void init_from(const std::string& checkpoint);
   void start_actors();
   bool collect();
   std::optional<Rollout> next_rollout();
@@ -121,7 +123,10 @@ void Trainer::announce() const {
 }
 
 void Trainer::restore() {
-  if (!restored_) return;
+  if (!restored_) {
+    if (!config_.init_from.empty()) init_from(find_checkpoint(config_.init_from, true));
+    return;
+  }
   Checkpoint& c = *restored_;
   progress_ = c.progress;
   check_continues(c.config, config_);
@@ -140,6 +145,17 @@ void Trainer::restore() {
   if (!saved)
     log().info("environments start new episodes: {}",
                exact ? "they cannot save their state" : "only deterministic runs keep them");
+}
+
+void Trainer::init_from(const std::string& checkpoint) {
+  const Checkpoint c = load_checkpoint_weights(checkpoint);
+  try {
+    algorithm_->set_weights(c.weights);
+  } catch (const Error& error) {
+    raise("cannot begin with the weights of '{}': {} (the network and the number of actions must be the same)",
+          checkpoint, error.what());
+  }
+  log().info("beginning with the weights of {} ({} agent steps)", checkpoint, c.progress.steps);
 }
 
 void Trainer::start_actors() {
@@ -310,6 +326,7 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
   c.config = config_to_json(config_);
+  c.policy = policy_metadata(config_.model, model_spec_of(env_spec_));
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);

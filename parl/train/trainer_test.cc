@@ -13,6 +13,7 @@
 #include "parl/agent/nonfinite.h"
 #include "parl/core/check.h"
 #include "parl/core/files.h"
+#include "parl/models/policy.h"
 #include "parl/remote/remote.h"
 #include "parl/train/checkpoint.h"
 #include "parl/train/metrics.h"
@@ -428,6 +429,29 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
     EXPECT_THROW(run(c), Error);
   }
   EXPECT_FALSE(fs::exists(dir.file("other")));
+}
+
+TEST(Trainer, BeginsWithTheWeightsOfAnotherRun) {
+  TempDir dir;
+  TrainConfig first = small_config(dir.file("first"));
+  run(first);
+  TrainConfig second = small_config(dir.file("second"));
+  second.init_from = first.run;
+  second.settings.as<ImpalaConfig>().lr = 0;
+  second.seed = 7;
+  run(second);
+  EXPECT_EQ(final_weights(first.run), final_weights(second.run));
+
+  TrainConfig other = small_config(dir.file("other"));
+  other.init_from = first.run;
+  other.env = "Acrobot-v1";
+  EXPECT_THROW(run(other), Error);
+  other.init_from = dir.file("nowhere");
+  EXPECT_THROW(run(other), Error);
+
+  const auto policy = load_policy(first.run);
+  EXPECT_EQ(policy->spec().obs_shape, std::vector<int64_t>{4});
+  EXPECT_EQ(policy->spec().num_actions, 2);
 }
 
 TEST(Trainer, LearnsCartPole) {

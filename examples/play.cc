@@ -1,0 +1,30 @@
+// Plays an episode with a trained policy. Links networks and environments alone: no algorithm, no training loop.
+//   play RUN [ENVIRONMENT]        e.g. play runs/impala-CartPole-v1-seed1 CartPole-v1
+#include <cstddef>
+#include <iostream>
+#include <vector>
+
+#include "parl/env/registry.h"
+#include "parl/models/policy.h"
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << "usage: play RUN [ENVIRONMENT]\n";
+    return 2;
+  }
+  const auto policy = parl::load_policy(argv[1]);
+  parl::EnvRegistry envs;
+  parl::register_builtin_envs(envs);
+  const auto env = envs.make({.id = argc > 2 ? argv[2] : "CartPole-v1"});
+  std::vector<std::byte> obs(env->spec().observation.bytes());
+  env->reset(1, obs);
+  double total = 0;
+  for (;;) {
+    parl::Action action;
+    action.index = policy->act(obs);
+    const parl::StepResult result = env->step(action, obs);
+    total += result.reward;
+    if (result.terminated || result.truncated) break;
+  }
+  std::cout << "return " << total << '\n';
+}

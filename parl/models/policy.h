@@ -1,0 +1,48 @@
+// Policy: a trained network that acts, and nothing else: no algorithm, no training loop, no environment.
+//
+//   std::unique_ptr<Policy> policy = load_policy("runs/pong");   // link parl::models alone
+//   int64_t action = policy->act(observation);                   // the bytes of one observation
+//
+// A checkpoint's weights.safetensors says which network it is and what it sees. Thread rule: one thread at a time; load
+// one for each thread. Errors: parl::Error naming the file.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "parl/agent/model.h"
+#include "parl/models/registry.h"
+
+namespace parl {
+
+class Policy {
+ public:
+  Policy(std::shared_ptr<Model> model, ModelSpec spec);
+
+  // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).
+  int64_t act(std::span<const std::byte> obs) const;
+  // The same for many: obs [N, ...obs_shape] -> [N] int64.
+  at::Tensor act(const at::Tensor& obs) const;
+  // [N, A]: logits of a stochastic policy, Q-values of a Q-network; and the values.
+  PolicyValue forward(const at::Tensor& obs) const;
+
+  const ModelSpec& spec() const { return spec_; }
+
+ private:
+  std::shared_ptr<Model> model_;
+  ModelSpec spec_;
+};
+
+// What save_safetensors' metadata must say for load_policy.
+std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec);
+
+// `path`: a run directory (its best checkpoint, or failing that the newest), a checkpoint folder, or a .safetensors
+// file. `models` knows the network by name; give your own registry for a network of your own.
+std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models = builtin_models());
+
+}  // namespace parl
