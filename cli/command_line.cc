@@ -1,0 +1,81 @@
+// parl: train, evaluate, list, measure. One file per verb; what they share is in command.h.
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "parl/remote/options.h"
+
+namespace {
+
+using parl::cli::Arguments;
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments&);
+};
+
+constexpr Verb kVerbs[] = {
+    {"train", "teach an agent: parl train impala --env atari:pong", parl::cli::verb_train},
+    {"eval", "let a trained agent play: parl eval runs/pong --episodes 10 --video pong.gif", parl::cli::verb_eval},
+    {"list", "what there is: parl list envs|algorithms|models|presets", parl::cli::verb_list},
+    {"bench", "measure: parl bench env|remote|train", parl::cli::verb_bench},
+    {"keygen", "guard tcp: parl keygen token FILE | parl keygen certificates DIR HOST...", parl::cli::verb_keygen},
+};
+
+std::string usage() {
+  std::string text =
+      "parl: reinforcement learning where one modifier makes a class parallel\n\nUsage: parl VERB [options]      (parl "
+      "VERB --help)\n\n";
+  for (const Verb& verb : kVerbs) text += fmt::format("  {:<8} {}\n", verb.name, verb.summary);
+  text +=
+      "\n  --version, --help\n\nEvery verb takes --json: its last line on stdout is then one JSON object. Programs "
+      "with remote objects take\n"
+      "--parl-engine inline|thread|process|tcp://host:port. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 "
+      "interrupted.\n";
+  return text;
+}
+
+int run(const Arguments& args) {
+  if (args.empty()) {
+    fmt::print(stderr, "{}", usage());
+    return parl::cli::kUsage;
+  }
+  if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    fmt::print("{}", usage());
+    return parl::cli::kSuccess;
+  }
+  if (args[0] == "--version") {
+    fmt::print("parl {}\n", PARL_VERSION);
+    return parl::cli::kSuccess;
+  }
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) {
+    if (args[0] == verb.name) return verb.run(Arguments(args.begin() + 1, args.end()));
+    names.emplace_back(verb.name);
+  }
+  names.insert(names.end(), {"--help", "--version"});
+  throw parl::cli::UsageError("there is no verb '" + args[0] + "'" + parl::did_you_mean(args[0], names) +
+                              " (see: parl --help)");
+}
+
+}  // namespace
+
+int parl::command_line(int argc, char** argv) {
+  try {
+    parl::init(argc, argv);
+    return run(Arguments(argv + 1, argv + argc));
+  } catch (const parl::cli::UsageError& error) {
+    fmt::print(stderr, "parl: {}\n", error.what());
+    return parl::cli::kUsage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "parl: {}\n", error.what());
+    return parl::cli::kFailure;
+  }
+}

@@ -1,0 +1,17 @@
+// The command line of `parl` with an environment of one's own in it:
+//   own_program list envs
+//   own_program train ppo --env Dummy-v0 --preset classic --run runs/dummy
+//   own_program eval runs/dummy
+#include <memory>
+
+#include "cli/command_line.h"
+#include "parl/env/dummy_env.h"
+#include "parl/train/program.h"
+
+int main(int argc, char** argv) {
+  parl::set_program([](parl::Program& program) {
+    program.envs.add("Dummy-v0", "a corridor of nine cells",
+                     [](const parl::EnvRequest&) { return std::make_unique<parl::DummyEnv>(); });
+  });
+  return parl::command_line(argc, argv);
+}
