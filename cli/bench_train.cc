@@ -74,7 +74,10 @@ class EnvPart {
     envs_.reset([this](int i) { return place(i); });
   }
   void step() {
-    const auto n = static_cast<float>(std::get<Discrete>(envs_.spec().action).n);
+    const auto* discrete = std::get_if<Discrete>(&envs_.spec().action);
+    PARL_CHECK(discrete, "bench train measures environments with a finite set of actions; '{}' has continuous ones",
+               envs_.spec().id);
+    const auto n = static_cast<float>(discrete->n);
     for (int64_t& action : actions_) action = static_cast<int64_t>(random_.uniform() * n);
     envs_.step(
         actions_, {}, [this](int i) { return place(i); }, results_);
@@ -116,7 +119,7 @@ Parts measure_parts(const TrainConfig& c, double seconds, int rounds) {
   const auto& factory = program().models.factory(c.model);
   const AlgorithmEntry& entry = program().algorithm(c.algorithm);
   const auto learner = entry.make_learner(factory, spec, c);
-  const auto actor = entry.make_actor(factory(spec));
+  const auto actor = entry.make_actor(factory(spec), c.settings);
   const std::vector<Rollout> rollouts = collect(c, learner->get_weights());
   BatchBuffer buffer;
   const Batch batch = buffer.assemble(rollouts);

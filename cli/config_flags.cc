@@ -11,13 +11,23 @@ std::string group_of(const std::string& path) {
   return dot == std::string::npos ? "Options" : "Options of " + path.substr(0, dot);
 }
 
+int kind_of(const ConfigField& field) { return field.is_switch ? 1 : field.is_list ? 2 : 0; }
+
 }  // namespace
 
 void ConfigFlags::add_to(CLI::App& app, const ConfigFields& fields, const std::vector<std::string>& skip) {
   for (const ConfigField& field : fields) {
     if (std::find(skip.begin(), skip.end(), field.path) != skip.end()) continue;
     const std::string flag = field.flag, name = "--" + flag;
-    if (options_.count(flag)) continue;
+    if (options_.count(flag)) {
+      PARL_CHECK(
+          kinds_.at(flag) == kind_of(field),
+          "--{} is a switch, a list or a plain value in one algorithm's settings and something else in another's: "
+          "rename '{}'",
+          flag, field.path);
+      continue;
+    }
+    kinds_[flag] = kind_of(field);
     CLI::Option* option = nullptr;
     if (field.is_switch) {
       option = app.add_flag_function(

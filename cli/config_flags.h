@@ -36,6 +36,7 @@ class ConfigFlags {
  private:
   std::map<std::string, std::string> texts_;  // by flag
   std::map<std::string, CLI::Option*> options_;
+  std::map<std::string, int> kinds_;  // switch, list or plain
 };
 
 }  // namespace parl::cli

@@ -9,6 +9,16 @@
 #include "parl/train/program.h"
 
 namespace parl::cli {
+namespace {
+
+// The settings of a run that every algorithm has.
+ConfigFields run_fields(TrainConfig& config) {
+  ConfigFields fields = config_fields(config);
+  std::erase_if(fields, [](const ConfigField& field) { return field.path.find('.') != std::string::npos; });
+  return fields;
+}
+
+}  // namespace
 
 TrainOptions::TrainOptions(CLI::App& app) : app_(app) {
   app.set_help_flag();
@@ -27,7 +37,7 @@ TrainOptions::TrainOptions(CLI::App& app) : app_(app) {
 TrainConfig TrainOptions::resolve() const {
   // What file and flags say about the task decides whose settings there are and which preset is the default.
   TrainConfig probe;
-  flags_.apply(config_fields(probe));
+  flags_.apply(run_fields(probe));
   std::string file = file_;
   const std::string saved = probe.run + "/config.json";
   if (file.empty() && preset_.empty() && algorithm_.empty() && !flags_.given("env") && !probe.run.empty() &&
@@ -36,7 +46,7 @@ TrainConfig TrainOptions::resolve() const {
   }
   const std::string text = file.empty() ? "{}" : read_file(file);
   probe = train_config_of(text, file);
-  flags_.apply(config_fields(probe));
+  flags_.apply(run_fields(probe));
   const std::string algorithm = algorithm_.empty() ? probe.algorithm : algorithm_;
   TrainConfig config = program().config_of(algorithm);
   config.env = probe.env;
@@ -46,9 +56,18 @@ TrainConfig TrainOptions::resolve() const {
   const ConfigFields fields = config_fields(config);
   flags_.check_known(fields, algorithm);
   if (!chosen_preset_.empty()) apply_preset(config, chosen_preset_);
-  drop_overruled_schedules(fields, config_paths(text, file));
+  const std::vector<std::string> in_file = config_paths(text, file);
+  drop_overruled_schedules(fields, [&](const ConfigField& field) {
+    return std::find(in_file.begin(), in_file.end(), field.path) != in_file.end();
+  });
   config_apply(config, text, file);
   config.algorithm = algorithm;
+  // A run's own config.json serves as a template: it says how to train, not where.
+  if (!file_.empty() && std::filesystem::path(file_).parent_path() == std::filesystem::path(config.run)) {
+    config.run.clear();
+    config.init_from.clear();
+  }
+  drop_overruled_schedules(fields, [&](const ConfigField& field) { return flags_.given(field.flag); });
   flags_.apply(fields);
   if (config.run.empty()) {
     std::string name = algorithm + "-" + config.env + (preset_.empty() ? "" : "-" + preset_);
@@ -60,19 +79,17 @@ TrainConfig TrainOptions::resolve() const {
   return config;
 }
 
-// A rate said by flag or file beats a schedule that only the preset has: "lr" that of "lr_schedule", "entropy_cost"
-// that of "entropy_schedule".
-void TrainOptions::drop_overruled_schedules(const ConfigFields& fields, const std::vector<std::string>& in_file) const {
-  const auto said = [&](const ConfigField& field) {
-    return flags_.given(field.flag) || std::find(in_file.begin(), in_file.end(), field.path) != in_file.end();
-  };
+// A rate that `says` beats the schedule that something weaker gave: "lr" that of "lr_schedule", "entropy_cost" that of
+// "entropy_schedule".
+void TrainOptions::drop_overruled_schedules(const ConfigFields& fields,
+                                            const std::function<bool(const ConfigField&)>& says) {
   const std::string suffix = "_schedule";
   for (const ConfigField& schedule : fields) {
-    if (!schedule.path.ends_with(suffix) || said(schedule)) continue;
+    if (!schedule.path.ends_with(suffix) || says(schedule)) continue;
     const std::string stem = schedule.path.substr(0, schedule.path.size() - suffix.size());
     for (const std::string& path : {stem, stem + "_cost"}) {
       const ConfigField* rate = config_find(fields, path);
-      if (rate && said(*rate)) schedule.set(std::string());
+      if (rate && says(*rate)) schedule.set(std::string());
     }
   }
 }

@@ -2,6 +2,7 @@
 // one resolved configuration: defaults < preset < --config file < flags.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ class TrainOptions {
   std::string help_text();
 
  private:
-  void drop_overruled_schedules(const ConfigFields& fields, const std::vector<std::string>& in_file) const;
+  static void drop_overruled_schedules(const ConfigFields& fields, const std::function<bool(const ConfigField&)>& says);
 
   CLI::App& app_;
   ConfigFlags flags_;

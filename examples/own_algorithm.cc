@@ -1,6 +1,6 @@
 // An algorithm of one's own with settings of its own: REINFORCE (Williams 1992, doi 10.1007/BF00992696) with returns of
 // whole episodes, in a program with the whole command line.
-//   own_algorithm train reinforce --env CartPole-v1 --model mlp --rollout-length 256 --max-lag 0 --until-return 195
+//   own_algorithm train reinforce --env CartPole-v1 --model mlp --until-return 195
 //   own_algorithm train reinforce --help        shows --baseline and the others
 #include <torch/torch.h>
 
@@ -118,7 +118,10 @@ int main(int argc, char** argv) {
                             const parl::TrainConfig& run) {
       return std::make_unique<Reinforce>(model(spec), run.settings.as<ReinforceConfig>());
     };
-    entry.make_actor = [](std::shared_ptr<parl::Model> model) { return std::make_unique<Reinforce>(std::move(model)); };
+    entry.make_actor = [](std::shared_ptr<parl::Model> model, const parl::AnyConfig&) {
+      return std::make_unique<Reinforce>(std::move(model));
+    };
+    entry.run_defaults = R"({"max_lag": 0, "rollout_length": 256})";  // on-policy, and long enough for whole episodes
     program.algorithms.push_back(std::move(entry));
   });
   return parl::command_line(argc, argv);

@@ -16,7 +16,7 @@ import torch
 B, T, OBS, ACTIONS, HIDDEN, STEPS = 6, 7, 5, 3, 8, 3
 BASE = dict(gamma=0.97, lam=1.0, rho_clip=1.0, c_clip=1.0, pg_rho_clip=1.0, value_cost=0.5, entropy_cost=0.01, clip=0.0,
             reduction="sum", max_grad_norm=40.0, optimizer="rmsprop", lr=1e-2, eps=0.01, epochs=1, normalize=False,
-            estimator="vtrace", recompute=True)
+            estimator="vtrace", recompute=True, gaussian=False)
 CASES = {
     "rmsprop_sum": dict(),
     "rmsprop_sum_clipped_norm": dict(max_grad_norm=1.0, lam=0.9, rho_clip=1.3, c_clip=0.8, pg_rho_clip=1.1),
@@ -29,24 +29,45 @@ CASES = {
     "ppo": dict(estimator="gae", lam=0.95, optimizer="adam", eps=1e-5, reduction="mean", max_grad_norm=0.5, clip=0.2,
                 epochs=3, normalize=True, recompute=False),
     "ppo_recomputed": dict(estimator="gae", lam=0.8, optimizer="adam", eps=1e-5, reduction="sum", clip=0.1, epochs=2),
+    "gaussian_vtrace": dict(gaussian=True, entropy_cost=0.05),
+    "gaussian_ppo": dict(gaussian=True, estimator="gae", lam=0.95, optimizer="adam", eps=1e-5, reduction="mean",
+                         max_grad_norm=0.5, clip=0.2, epochs=3, normalize=True, recompute=False),
 }
+SIZE = 2  # floats of a continuous action
 
 
-def layers(generator):
-    shapes = {"layer1": (HIDDEN, OBS), "policy": (ACTIONS, HIDDEN), "value": (1, HIDDEN)}
+def layers(generator, gaussian=False):
+    shapes = {"layer1": (HIDDEN, OBS), "policy": (SIZE if gaussian else ACTIONS, HIDDEN), "value": (1, HIDDEN)}
     out = {}
     for name, (rows, columns) in shapes.items():
         out[name + ".weight"] = torch.tensor(generator.normal(size=(rows, columns)) * 0.5, dtype=torch.float32)
         out[name + ".bias"] = torch.tensor(generator.normal(size=rows) * 0.1, dtype=torch.float32)
+    if gaussian:
+        out["log_std"] = torch.tensor(generator.normal(size=SIZE) * 0.3, dtype=torch.float32)
     return out
 
 
 def forward(p, obs):
     h = torch.tanh(obs @ p["layer1.weight"].T + p["layer1.bias"])
-    return h @ p["policy.weight"].T + p["policy.bias"], (h @ p["value.weight"].T + p["value.bias"])[..., 0]
+    policy = h @ p["policy.weight"].T + p["policy.bias"]
+    if "log_std" in p:
+        policy = torch.cat([policy, p["log_std"].expand_as(policy)], -1)
+    return policy, (h @ p["value.weight"].T + p["value.bias"])[..., 0]
 
 
-def make_batch(generator):
+def log_prob_of(c, policy, action):
+    if not c["gaussian"]:
+        return torch.log_softmax(policy, -1).gather(-1, action[..., None])[..., 0]
+    return torch.distributions.Normal(policy[..., :SIZE], policy[..., SIZE:].exp()).log_prob(action).sum(-1)
+
+
+def entropy_of(c, policy):
+    if not c["gaussian"]:
+        return torch.distributions.Categorical(logits=policy).entropy()
+    return torch.distributions.Normal(policy[..., :SIZE], policy[..., SIZE:].exp()).entropy().sum(-1)
+
+
+def make_batch(c, generator):
     terminated = generator.random((B, T)) < 0.12
     truncated = generator.random((B, T)) < 0.12
     truncated[0, 3], terminated[0, 3] = True, False  # in the middle
@@ -54,12 +75,19 @@ def make_batch(generator):
     truncated[2, 2] = terminated[2, 2] = True  # both: terminated wins
     truncated[3], terminated[3] = False, False  # never
     final_index = np.flatnonzero(truncated & ~terminated)
-    return dict(
+    if c["gaussian"]:
+        draw = dict(action=generator.normal(size=(B, T, SIZE)).astype(np.float32),
+                    behaviour_logits=generator.normal(size=(B, T, 2 * SIZE)).astype(np.float32) * 0.4)
+    else:
+        draw = {}
+    batch = dict(
         obs=generator.normal(size=(B, T + 1, OBS)).astype(np.float32),
         action=generator.integers(0, ACTIONS, (B, T)),
         behaviour_logits=generator.normal(size=(B, T, ACTIONS)).astype(np.float32) * 0.8,
         reward=generator.normal(size=(B, T)).astype(np.float32), terminated=terminated, truncated=truncated,
         final_index=final_index, final_obs=generator.normal(size=(len(final_index), OBS)).astype(np.float32))
+    batch.update(draw)
+    return batch
 
 
 def targets(c, ratio, reward, terminated, truncated, value, final):
@@ -104,10 +132,8 @@ def gae_targets(c, reward, terminated, truncated, value, final):
 def loss_of(c, p, batch, kept):
     obs, action = torch.tensor(batch["obs"]), torch.tensor(batch["action"])
     logits, value = forward(p, obs)
-    log_pi = torch.log_softmax(logits[:, :T], -1)
-    log_mu = torch.log_softmax(torch.tensor(batch["behaviour_logits"]), -1)
-    chosen = log_pi.gather(-1, action[..., None])[..., 0]
-    ratio = torch.exp(chosen - log_mu.gather(-1, action[..., None])[..., 0])
+    chosen = log_prob_of(c, logits[:, :T], action)
+    ratio = torch.exp(chosen - log_prob_of(c, torch.tensor(batch["behaviour_logits"]), action))
     with torch.no_grad():
         final = dict(zip(batch["final_index"].tolist(), forward(p, torch.tensor(batch["final_obs"]))[1]))
         ends = (torch.tensor(batch["reward"]), batch["terminated"], batch["truncated"], value, final)
@@ -120,13 +146,13 @@ def loss_of(c, p, batch, kept):
         policy = -torch.min(ratio * advantage, torch.clamp(ratio, 1 - c["clip"], 1 + c["clip"]) * advantage)
     else:
         policy = -chosen * advantage
-    entropy = -(log_pi.exp() * log_pi).sum(-1)
+    entropy = entropy_of(c, logits[:, :T])
     per_step = policy + c["value_cost"] * 0.5 * (vs - value[:, :T]) ** 2 - c["entropy_cost"] * entropy
     return per_step.sum() if c["reduction"] == "sum" else per_step.mean()
 
 
 def run_case(c, generator, put):
-    p = {name: value.requires_grad_() for name, value in layers(generator).items()}
+    p = {name: value.requires_grad_() for name, value in layers(generator, c["gaussian"]).items()}
     for name, value in p.items():
         put("initial/" + name, value)
     if c["optimizer"] == "adam":
@@ -134,7 +160,7 @@ def run_case(c, generator, put):
     else:
         optimizer = torch.optim.RMSprop(p.values(), lr=c["lr"], eps=c["eps"], alpha=0.99)
     for step in range(STEPS):
-        batch = make_batch(generator)
+        batch = make_batch(c, generator)
         for name, value in batch.items():
             put(f"{step}/{name}", torch.tensor(value))
         losses, norms, kept = [], [], {}

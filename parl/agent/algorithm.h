@@ -16,20 +16,23 @@
 namespace parl {
 
 struct ActOutput {
-  at::Tensor action;  // [N] int64
-  at::Tensor logits;  // [N, A] float32: the behaviour logits
+  at::Tensor action;  // [N] int64, or [N, A] float32: a Gaussian policy's own
+  at::Tensor logits;  // [N, A] float32: the behaviour logits; [N, 2A] of a Gaussian policy
   at::Tensor value;   // [N] float32
 };
 
 // Named numbers of one learn() call, in a fixed order: "loss", "grad_norm", "entropy", ...
 using LearnStats = std::vector<std::pair<std::string, double>>;
 
+inline constexpr const char* kExploration = "exploration/";
+
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
   // Draws actions from the policy: action i from the uniform number uniforms[i] in [0, 1) (inverse CDF over the exact
-  // softmax), so that every environment's own random stream decides and nothing depends on the batch's composition.
+  // softmax, or over the Gaussian: then uniforms [N, A]), so that every environment's own random stream decides and
+  // nothing depends on the batch's composition.
   virtual ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) = 0;
   // The greedy action.
   virtual ActOutput predict(const at::Tensor& obs) = 0;
@@ -39,11 +42,14 @@ class Algorithm {
   virtual Model& model() = 0;
   // Threads that learn() keeps busy.
   virtual int64_t learner_threads() const { return 1; }
-  // What an actor needs to act as this one does: the model's weights, and whatever else belongs to the policy.
+  // What an actor needs to act as this one does: the model's weights, and whatever else belongs to acting in training,
+  // in entries whose names begin with kExploration: those are no part of the network, and a run that begins with
+  // another one's weights, or a program that only plays, leaves them out.
   virtual Weights get_weights() { return model().get_weights(); }
   virtual void set_weights(const Weights& weights) { model().set_weights(weights); }
-  // From now on this object's sample() is played for evaluation: without the exploration that only training wants.
-  virtual void play_for_evaluation() {}
+  // While on, this object's sample() plays for evaluation: without the exploration that only training wants. What
+  // get_weights() gives and what learn() does stay as they are.
+  virtual void play_for_evaluation(bool /*on*/) {}
 
   // Everything but the model's weights that the next learn() depends on: optimizer moments, counters, RNG.
   virtual Weights get_state() const = 0;

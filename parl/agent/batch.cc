@@ -31,11 +31,18 @@ void Batch::check() const {
   const int64_t b = unrolls(), t = length();
   PARL_CHECK(b > 0 && t > 0, "a batch needs at least one unroll of one step, got [{}, {}]", b, t);
   check_tensor("reward", reward, at::kFloat, {b, t});
-  check_tensor("action", action, at::kLong, {b, t});
+  const bool continuous = action.defined() && action.is_floating_point();
+  if (continuous) {
+    check_tensor("action", action, at::kFloat, {b, t, action.dim() == 3 ? action.size(2) : 1});
+  } else {
+    check_tensor("action", action, at::kLong, {b, t});
+  }
   check_tensor("terminated", terminated, at::kBool, {b, t});
   check_tensor("truncated", truncated, at::kBool, {b, t});
   PARL_CHECK(behaviour_logits.defined() && behaviour_logits.dim() == 3, "Batch::behaviour_logits must be [B, T, A]");
   check_tensor("behaviour_logits", behaviour_logits, at::kFloat, {b, t, behaviour_logits.size(2)});
+  PARL_CHECK(!continuous || behaviour_logits.size(2) == 2 * action.size(2),
+             "Batch::behaviour_logits must be [B, T, 2A] for actions of A = {} floats", action.size(-1));
   PARL_CHECK(obs.defined() && obs.dim() >= 2 && obs.size(0) == b && obs.size(1) == t + 1,
              "Batch::obs has shape {}, expected [{}, {}, ...]: T + 1 observations an unroll",
              obs.defined() ? show(obs.sizes()) : "(missing)", b, t + 1);

@@ -27,7 +27,7 @@
 namespace parl {
 
 struct PolicyValue {
-  at::Tensor logits;  // [N, A]
+  at::Tensor logits;  // [N, A]; of a Gaussian policy its parameters [N, 2A]
   at::Tensor value;   // [N]
 };
 
@@ -50,6 +50,9 @@ class Recording {
 class Model : public torch::nn::Module {
  public:
   virtual PolicyValue forward(const at::Tensor& obs) = 0;
+
+  // True: actions are continuous, and `logits` are the parameters of a diagonal Gaussian (agent/gaussian.h).
+  virtual bool is_gaussian() const { return false; }
 
   // Forward for learning. By default autograd records forward(); a network with a hand-written backward pass overrides
   // it. Outputs equal those of forward() up to rounding.

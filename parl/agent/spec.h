@@ -14,6 +14,12 @@ struct ModelSpec {
   DType obs_dtype = DType::kF32;
   int64_t num_actions = 0;  // Discrete: how many; 0: continuous
   int64_t action_size = 0;  // Box actions: how many floats; 0: discrete
+  std::vector<double> action_low = {},
+                      action_high = {};  // Box actions: the bounds of each, infinite where there is none
+
+  // How many numbers describe the policy in one observation: a logit for each action, or mean and log deviation of each
+  // component (agent/gaussian.h).
+  int64_t policy_size() const { return action_size > 0 ? 2 * action_size : num_actions; }
 };
 
 }  // namespace parl

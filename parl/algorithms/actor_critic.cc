@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "parl/agent/categorical.h"
+#include "parl/agent/gaussian.h"
 #include "parl/agent/schedule.h"
 #include "parl/algorithms/actor_critic_learner.h"
 #include "parl/core/check.h"
@@ -21,8 +22,7 @@ void ActorCriticConfig::check() const {
   PARL_CHECK(clip >= 0 && clip < 1, "clip is {}, expected 0 <= x < 1", clip);
   PARL_CHECK(target_kl >= 0, "target-kl is {}, expected 0 or more", target_kl);
   PARL_CHECK(recompute_targets || minibatch_of == MinibatchOf::kSteps,
-             "minibatches of whole unrolls recompute their targets: leave recompute-targets on or use --minibatch-of "
-             "steps");
+             "minibatches of whole unrolls recompute their targets: use --minibatch-of steps, or --recompute-targets");
   PARL_CHECK(learner_threads >= 1, "learner-threads is {}, expected at least 1", learner_threads);
   PARL_CHECK(micro_batch >= 0, "micro-batch is {}, expected 0 or more", micro_batch);
   for (const auto& [name, value] : {std::pair{"value-cost", value_cost}, std::pair{"entropy-cost", entropy_cost},
@@ -59,13 +59,13 @@ ActOutput ActorCritic::act(const at::Tensor& obs) const {
 
 ActOutput ActorCritic::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   ActOutput out = act(obs);
-  out.action = sample_categorical(out.logits, uniforms);
+  out.action = model_->is_gaussian() ? sample_gaussian(out.logits, uniforms) : sample_categorical(out.logits, uniforms);
   return out;
 }
 
 ActOutput ActorCritic::predict(const at::Tensor& obs) {
   ActOutput out = act(obs);
-  out.action = greedy_action(out.logits);
+  out.action = model_->is_gaussian() ? gaussian_mean(out.logits) : greedy_action(out.logits);
   return out;
 }
 

@@ -31,6 +31,12 @@ double stat(const LearnStats& stats, const std::string& name) {
 
 const ModelSpec kSpec{{5}, DType::kF32, 3, 0};
 
+std::shared_ptr<Model> make_gaussian_mlp() {
+  ModelSpec spec{{5}, DType::kF32, 0, 2};
+  spec.action_low = {-1, -1}, spec.action_high = {1, 1};
+  return std::make_shared<Mlp>(spec, std::vector<int64_t>{8});
+}
+
 std::shared_ptr<Model> make_mlp() { return std::make_shared<Mlp>(kSpec, std::vector<int64_t>{8}); }
 
 // A random batch, on-policy for `actor` when given, with ends of every kind.
@@ -98,13 +104,14 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
   config.minibatch_of = of;
   config.learner_threads = threads;
   config.micro_batch = micro_batch;
-  auto model = make_mlp();
+  const ReplicaFactory make = reference.cases[name]["gaussian"] ? make_gaussian_mlp : make_mlp;
+  auto model = make();
   Weights initial;
   for (const auto& item : model->named_parameters()) {
     initial.entries.push_back({item.key(), get_entry(reference.tensors, name + "/initial/" + item.key())});
   }
   model->set_weights(initial);
-  ActorCritic algorithm(model, config, make_mlp);
+  ActorCritic algorithm(model, config, make);
   for (int64_t step = 0; step < 3; ++step) {
     const std::string at = name + "/" + std::to_string(step) + "/";
     Batch batch;
@@ -132,7 +139,7 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
 
 TEST(ActorCritic, EqualsPyTorch) {
   const Reference reference;
-  ASSERT_EQ(reference.cases.size(), 10u);
+  ASSERT_EQ(reference.cases.size(), 12u);
   for (const auto& item : reference.cases.items()) expect_case(reference, item.key(), 1, 0);
 }
 

@@ -11,7 +11,7 @@
 namespace parl {
 namespace {
 
-constexpr const char* kEpsilon = "exploration/epsilon";
+const std::string kEpsilon = std::string(kExploration) + "epsilon";
 
 ReplayOptions replay_options(const DqnConfig& config) {
   return {config.replay_capacity, config.n_step,         config.gamma,
@@ -107,8 +107,9 @@ ActOutput Dqn::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   int64_t* action = out.action.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < out.action.numel(); ++i) {
     const double u = uniforms.const_data_ptr<float>()[i];
-    if (u < epsilon_)
-      action[i] = std::min(actions - 1, static_cast<int64_t>(u / epsilon_ * static_cast<double>(actions)));
+    if (u < epsilon()) {
+      action[i] = std::min(actions - 1, static_cast<int64_t>(u / epsilon() * static_cast<double>(actions)));
+    }
   }
   return out;
 }
@@ -166,6 +167,13 @@ void Dqn::update(double lr, double beta) {
 LearnStats Dqn::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   Learner& l = learner();
+  // What is not finite would stay in the buffer and come up later, far from its cause.
+  for (const auto& [name, tensor] : {std::pair{"reward", batch.reward}, std::pair{"obs", batch.obs}}) {
+    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>()) {
+      throw NonFiniteError(name, fmt::format("NaN or inf in '{}' of a rollout; nothing was learnt from it", name),
+                           batch, model_->get_weights());
+    }
+  }
   l.replay.add(batch);
   const double steps = static_cast<double>(agent_steps + batch.steps());
   const double lr = l.lr.at(steps), beta = l.beta.at(steps);
@@ -181,17 +189,21 @@ LearnStats Dqn::learn(const Batch& batch, int64_t agent_steps) {
     }
   }
   ++l.calls;
-  const double updates = static_cast<double>(l.updates - before), n = std::max(1.0, updates);
-  return {{"loss", l.loss / n},
-          {"q_mean", l.q / n},
-          {"td_error", l.error / n},
-          {"target_mean", l.target / n},
-          {"grad_norm", l.norm / n},
-          {"updates", updates},
-          {"replay_size", static_cast<double>(l.replay.size())},
-          {"epsilon", epsilon_},
-          {"lr", lr},
-          {"policy_lag_mean", lag}};
+  const double updates = static_cast<double>(l.updates - before);
+  LearnStats stats;
+  if (updates > 0) {
+    stats = {{"loss", l.loss / updates},
+             {"q_mean", l.q / updates},
+             {"td_error", l.error / updates},
+             {"target_mean", l.target / updates},
+             {"grad_norm", l.norm / updates}};
+  }
+  stats.insert(stats.end(), {{"updates", updates},
+                             {"replay_size", static_cast<double>(l.replay.size())},
+                             {"epsilon", epsilon_},
+                             {"lr", lr},
+                             {"policy_lag_mean", lag}});
+  return stats;
 }
 
 Weights Dqn::get_weights() {
@@ -208,7 +220,7 @@ void Dqn::set_weights(const Weights& weights) {
   model_->set_weights(own);
   if (target_) model_->sync_weights_to(*target_);
   const Array* epsilon = find_entry(weights, kEpsilon);
-  if (epsilon && !evaluating_) epsilon_ = epsilon->data<float>()[0];
+  if (epsilon) epsilon_ = epsilon->data<float>()[0];
 }
 
 Weights Dqn::get_state() const {

@@ -75,17 +75,14 @@ class Dqn : public Algorithm {
   ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) override;
   ActOutput predict(const at::Tensor& obs) override;
   // Statistics: loss, q_mean, td_error (mean absolute), target_mean, grad_norm (before clipping), updates, replay_size,
-  // epsilon, lr; the first five are 0 while nothing is learnt yet.
+  // epsilon, lr; the first five are there only when there was an update.
   LearnStats learn(const Batch& batch, int64_t agent_steps) override;
 
   Model& model() override { return *model_; }
   Weights get_weights() override;
   void set_weights(const Weights& weights) override;
-  void play_for_evaluation() override {
-    epsilon_ = config_.eval_epsilon;
-    evaluating_ = true;
-  }
-  double epsilon() const { return epsilon_; }
+  void play_for_evaluation(bool on) override { evaluating_ = on; }
+  double epsilon() const { return evaluating_ ? config_.eval_epsilon : epsilon_; }
   // "optimizer/...", "target/...", "replay/...", "dqn/counters" [learn calls, updates], "dqn/owed" [samples].
   Weights get_state() const override;
   void set_state(const Weights& state) override;

@@ -96,9 +96,12 @@ TEST(Dqn, ActsEpsilonGreedilyFromTheWeights) {
   for (int64_t a = 0; a < 3; ++a) {  // each action has a third of the first quarter
     EXPECT_NEAR(out.action.narrow(0, 0, 250).eq(a).sum().item<double>(), 250.0 / 3, 1.01) << a;
   }
-  actor.play_for_evaluation();
-  actor.set_weights(learner.get_weights());
+  actor.play_for_evaluation(true);
   EXPECT_EQ(actor.epsilon(), 0.001);
+  const Weights weights = actor.get_weights();  // what acts in training stays
+  EXPECT_EQ(get_entry(weights, "exploration/epsilon").data<float>()[0], 0.25f);
+  actor.play_for_evaluation(false);
+  EXPECT_FLOAT_EQ(static_cast<float>(actor.epsilon()), 0.25f);
 }
 
 TEST(Dqn, LearnsWhatIsOwedAndNoMore) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "parl/agent/categorical.h"
+#include "parl/agent/gaussian.h"
 #include "parl/core/check.h"
 
 namespace parl {
@@ -51,39 +52,79 @@ PolicyLoss::PolicyLoss(const PolicyLossOptions& options, const Steps& steps, con
 void PolicyLoss::evaluate_policy(const at::Tensor& logits, const at::Tensor& behaviour_logits) {
   PARL_CHECK_EQ(logits.size(0), unrolls_ * rows());
   PARL_CHECK_EQ(value_.numel(), unrolls_ * rows());
+  gaussian_ = action_.is_floating_point();
+  PARL_CHECK(!gaussian_ || actions_ == 2 * action_.size(-1), "a policy over {} floats has {} parameters, not {}",
+             action_.size(-1), 2 * action_.size(-1), actions_);
   const int64_t steps = unrolls_ * length_;
-  log_probs_.resize(static_cast<size_t>(steps * actions_));
+  policy_.resize(static_cast<size_t>(steps * actions_));
+  old_.resize(static_cast<size_t>(actions_));
   for (auto* column : {&chosen_, &ratio_, &entropy_}) column->resize(static_cast<size_t>(steps));
   const at::Tensor now_logits = logits.detach().cpu().contiguous();
   for (int64_t b = 0; b < unrolls_; ++b) {
     for (int64_t t = 0; t < length_; ++t) {
-      log_softmax(now_logits.const_data_ptr<float>() + (b * rows() + t) * actions_, actions_,
-                  log_probs_.data() + (b * length_ + t) * actions_);
+      const float* from = now_logits.const_data_ptr<float>() + (b * rows() + t) * actions_;
+      float* to = policy_.data() + (b * length_ + t) * actions_;
+      if (gaussian_) {
+        std::copy(from, from + actions_, to);
+      } else {
+        log_softmax(from, actions_, to);
+      }
     }
   }
   const at::Tensor behaviour = behaviour_logits.cpu().contiguous();
-  std::vector<float> old(static_cast<size_t>(actions_));
   sums_.steps = static_cast<double>(steps);
   for (int64_t i = 0; i < steps; ++i) {
-    const float* now = log_probs_.data() + i * actions_;
-    log_softmax(behaviour.const_data_ptr<float>() + i * actions_, actions_, old.data());
-    const int64_t action = action_.const_data_ptr<int64_t>()[i];
-    PARL_CHECK(action >= 0 && action < actions_, "action {} is outside 0..{}", action, actions_ - 1);
-    float entropy = 0, kl = 0;
-    for (int64_t k = 0; k < actions_; ++k) {
-      entropy -= std::exp(now[k]) * now[k];
-      kl += std::exp(old[static_cast<size_t>(k)]) * (old[static_cast<size_t>(k)] - now[k]);
-    }
+    const float* old = behaviour.const_data_ptr<float>() + i * actions_;
+    const StepPolicy step = gaussian_ ? gaussian_step(i, old) : categorical_step(i, old);
     const size_t at = static_cast<size_t>(i);
-    chosen_[at] = now[action];
-    ratio_[at] = std::exp(now[action] - old[static_cast<size_t>(action)]);
-    entropy_[at] = entropy;
-    sums_.entropy += entropy;
-    sums_.kl += kl;
+    chosen_[at] = step.chosen;
+    ratio_[at] = std::exp(step.chosen - step.behaviour);
+    entropy_[at] = step.entropy;
+    sums_.entropy += step.entropy;
+    sums_.kl += step.kl;
     sums_.ratio += ratio_[at];
     sums_.ratio_max_deviation = std::max(sums_.ratio_max_deviation, std::abs(ratio_[at] - 1.0));
     sums_.rho_clipped += options_.vtrace.rho_clip > 0 && ratio_[at] > options_.vtrace.rho_clip;
     sums_.c_clipped += options_.vtrace.c_clip > 0 && ratio_[at] > options_.vtrace.c_clip;
+  }
+}
+
+PolicyLoss::StepPolicy PolicyLoss::categorical_step(int64_t i, const float* behaviour_logits) {
+  const float* now = policy_.data() + i * actions_;
+  log_softmax(behaviour_logits, actions_, old_.data());
+  const int64_t action = action_.const_data_ptr<int64_t>()[i];
+  PARL_CHECK(action >= 0 && action < actions_, "action {} is outside 0..{}", action, actions_ - 1);
+  StepPolicy out{now[action], old_[static_cast<size_t>(action)], 0, 0};
+  for (int64_t k = 0; k < actions_; ++k) {
+    out.entropy -= std::exp(now[k]) * now[k];
+    out.kl += std::exp(old_[static_cast<size_t>(k)]) * (old_[static_cast<size_t>(k)] - now[k]);
+  }
+  return out;
+}
+
+PolicyLoss::StepPolicy PolicyLoss::gaussian_step(int64_t i, const float* behaviour) const {
+  const int64_t n = actions_ / 2;
+  const float* now = policy_.data() + i * actions_;
+  const float* action = action_.const_data_ptr<float>() + i * n;
+  return {gaussian_log_prob(now, action, n), gaussian_log_prob(behaviour, action, n), gaussian_entropy(now, n),
+          gaussian_kl(behaviour, now, n)};
+}
+
+void PolicyLoss::categorical_gradient(int64_t i, float weight, float entropy_scale, float* out) const {
+  const float* now = policy_.data() + i * actions_;
+  const float entropy = entropy_[static_cast<size_t>(i)];
+  for (int64_t k = 0; k < actions_; ++k) out[k] = std::exp(now[k]) * (entropy_scale * (now[k] + entropy) - weight);
+  out[action_.const_data_ptr<int64_t>()[i]] += weight;
+}
+
+void PolicyLoss::gaussian_gradient(int64_t i, float weight, float entropy_scale, float* out) const {
+  const int64_t n = actions_ / 2;
+  const float* now = policy_.data() + i * actions_;
+  const float* action = action_.const_data_ptr<float>() + i * n;
+  for (int64_t k = 0; k < n; ++k) {
+    const float precision = std::exp(-now[n + k]), z = (action[k] - now[k]) * precision;
+    out[k] = weight * z * precision;
+    out[n + k] = weight * (z * z - 1) - entropy_scale;
   }
 }
 
@@ -159,12 +200,13 @@ PolicyLoss::Gradients PolicyLoss::gradients(double scale) {
   for (int64_t b = 0; b < unrolls_; ++b) {
     for (int64_t t = 0; t < length_; ++t, ++d_value) {
       const int64_t i = b * length_ + t;
-      const float* now = log_probs_.data() + i * actions_;
-      const float weight = static_cast<float>(scale) * policy_gradient(i), entropy = entropy_[static_cast<size_t>(i)];
-      for (int64_t k = 0; k < actions_; ++k) {
-        *d_logits++ = std::exp(now[k]) * (entropy_scale * (now[k] + entropy) - weight);
+      const float weight = static_cast<float>(scale) * policy_gradient(i);
+      if (gaussian_) {
+        gaussian_gradient(i, weight, entropy_scale, d_logits);
+      } else {
+        categorical_gradient(i, weight, entropy_scale, d_logits);
       }
-      d_logits[action_.const_data_ptr<int64_t>()[i] - actions_] += weight;
+      d_logits += actions_;
       *d_value = value_scale * (value_.const_data_ptr<float>()[b * rows() + t] - vs_[static_cast<size_t>(i)]);
     }
     d_logits = std::fill_n(d_logits, bootstrap_ * actions_, 0.0f);

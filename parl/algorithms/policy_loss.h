@@ -5,6 +5,7 @@
 //   policy = -log pi(a) advantage                                             (IMPALA)
 //   policy = -min(ratio A, clamp(ratio, 1 - clip, 1 + clip) A)                (clip > 0: APPO, PPO; A without pg_rho)
 // vs and the advantages are constants. Two steps, because advantages may be normalised over more than one piece.
+// Of a Gaussian policy (float actions) `logits` are its parameters [N, 2A] (agent/gaussian.h), everywhere here.
 // Thread rule: one thread at a time.
 #pragma once
 
@@ -42,8 +43,8 @@ class PolicyLoss {
   PolicyLoss(const PolicyLossOptions& options, const Batch& batch, const at::Tensor& logits, const at::Tensor& value,
              const at::Tensor& final_value);
 
-  // Single steps whose targets are known. logits [N, A], value [N], action [N] int64, behaviour_logits [N, A],
-  // vs and advantage [N] float32; all contiguous and on the CPU but logits and value.
+  // Single steps whose targets are known. logits [N, A], value [N], action [N] int64 (or [N, A] float32),
+  // behaviour_logits [N, A], vs and advantage [N] float32; all contiguous and on the CPU but logits and value.
   struct Steps {
     at::Tensor action, behaviour_logits, vs, advantage;
   };
@@ -67,6 +68,15 @@ class PolicyLoss {
   // Rows of logits and value per unroll: obs[T] of a whole unroll only bootstraps.
   int64_t rows() const { return length_ + bootstrap_; }
   void evaluate_policy(const at::Tensor& logits, const at::Tensor& behaviour_logits);
+  // What step i's policies say about its action.
+  struct StepPolicy {
+    float chosen, behaviour, entropy, kl;  // log-probabilities under the policy now and the one that acted
+  };
+  StepPolicy categorical_step(int64_t i, const float* behaviour_logits);
+  StepPolicy gaussian_step(int64_t i, const float* behaviour) const;
+  // d loss / d logits of step i, given weight = - d loss / d log pi(a).
+  void categorical_gradient(int64_t i, float weight, float entropy_scale, float* out) const;
+  void gaussian_gradient(int64_t i, float weight, float entropy_scale, float* out) const;
   void evaluate_targets(const Batch& batch, const at::Tensor& final_value);
   // d policy / d log pi(a) of step i; counts it in sums_.
   float policy_gradient(int64_t i);
@@ -74,8 +84,11 @@ class PolicyLoss {
 
   PolicyLossOptions options_;
   int64_t unrolls_, length_, bootstrap_, actions_;
-  at::Tensor value_, action_;                                                 // contiguous, CPU
-  std::vector<float> log_probs_, chosen_, ratio_, entropy_, vs_, advantage_;  // per step; log_probs_ times A
+  at::Tensor value_, action_;  // contiguous, CPU
+  bool gaussian_ = false;
+  std::vector<float> policy_;  // per step, actions_ each: log-probabilities, or the Gaussian's parameters
+  std::vector<float> old_;     // of one step
+  std::vector<float> chosen_, ratio_, entropy_, vs_, advantage_;  // per step
   LossSums sums_;
 };
 

@@ -89,9 +89,10 @@ void ReplayBuffer::store_whole() {
 void ReplayBuffer::add(const Batch& given) {
   const Batch batch = given.to(at::kCPU);
   if (!obs_.defined()) allocate(batch);
-  PARL_CHECK(batch.length() == length_ && batch.obs.sizes().slice(2) == at::IntArrayRef(obs_shape_) &&
-                 batch.obs.scalar_type() == obs_.scalar_type(),
-             "the replay buffer was begun with unrolls of {} steps and another shape of observations", length_);
+  PARL_CHECK(batch.length() == length_, "the replay buffer was begun with unrolls of {} steps, these have {}", length_,
+             batch.length());
+  PARL_CHECK(batch.obs.sizes().slice(2) == at::IntArrayRef(obs_shape_) && batch.obs.scalar_type() == obs_.scalar_type(),
+             "the replay buffer was begun with observations of another shape or type");
   if (stores_frames() && !is_frame_stack(batch)) store_whole();
   for (int64_t b = 0; b < batch.unrolls(); ++b) add_unroll(batch, b);
 }
@@ -271,10 +272,10 @@ void ReplayBuffer::set_state(const Weights& state) {
   obs_ = restore("obs"), action_ = restore("action"), reward_ = restore("reward");
   terminated_ = restore("terminated"), truncated_ = restore("truncated");
   finals_.assign(static_cast<size_t>(slots_), {});
-  const at::Tensor places = get("final_index");
+  const at::Tensor places = get("final_index"), finals = places.numel() > 0 ? get("final_obs") : at::Tensor();
   for (int64_t i = 0; i < places.numel(); ++i) {
     const int64_t at = places.const_data_ptr<int64_t>()[i];
-    finals_[static_cast<size_t>(at / length_)].emplace_back(at % length_, get("final_obs")[i].clone());
+    finals_[static_cast<size_t>(at / length_)].emplace_back(at % length_, finals[i].clone());
   }
   if (!options_.prioritized) return;
   tree_ = SumTree(slots_ * length_);

@@ -36,7 +36,11 @@ class AnyConfig {
   template <HasFields T>
   const T& as() const {
     const auto* held = dynamic_cast<const Held<T>*>(held_.get());
-    PARL_CHECK(held, "these settings are of another type than the {} that is wanted", typeid(T).name());
+    PARL_CHECK(
+        held,
+        "these settings are those of another algorithm: begin with program().config_of(\"its name\"), or assign its "
+        "config struct to TrainConfig::settings (wanted here: {})",
+        typeid(T).name());
     return held->value;
   }
   template <HasFields T>

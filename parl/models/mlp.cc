@@ -9,14 +9,14 @@
 namespace parl {
 
 Mlp::Mlp(const ModelSpec& spec, std::vector<int64_t> hidden) : spec_(spec) {
-  PARL_CHECK(spec.num_actions > 0, "mlp has a policy over Discrete actions; this environment's actions are continuous");
   int64_t size = 1;
   for (int64_t dim : spec.obs_shape) size *= dim;
   for (size_t i = 0; i < hidden.size(); ++i) {
     layers_.push_back(add_linear("layer" + std::to_string(i + 1), size, hidden[i], kReluGain));
     size = hidden[i];
   }
-  policy_ = add_linear("policy", size, spec.num_actions, kPolicyGain);
+  policy_ = add_linear("policy", size, is_gaussian() ? spec.action_size : spec.num_actions, kPolicyGain);
+  if (is_gaussian()) log_std_ = register_parameter("log_std", torch::zeros({spec.action_size}));
   value_ = add_linear("value", size, 1, 1.0);
 }
 
@@ -31,7 +31,9 @@ PolicyValue Mlp::forward(const at::Tensor& obs) {
   at::Tensor x = obs.flatten(1).to(at::kFloat);
   if (spec_.obs_dtype == DType::kU8) x = x * kPixelScale;
   for (const Layer& layer : layers_) x = at::linear(x, layer.weight, layer.bias).tanh();
-  return {at::linear(x, policy_.weight, policy_.bias), at::linear(x, value_.weight, value_.bias).squeeze(-1)};
+  at::Tensor policy = at::linear(x, policy_.weight, policy_.bias);
+  if (is_gaussian()) policy = at::cat({policy, log_std_.expand_as(policy)}, 1);
+  return {policy, at::linear(x, value_.weight, value_.bias).squeeze(-1)};
 }
 
 }  // namespace parl

@@ -1,6 +1,8 @@
 // Mlp: fully connected tanh layers over the flattened observation, then a policy and a value head.
 // Weights: "layer1.weight", ..., "policy.weight", "value.weight" and biases, as torch.nn.Linear has them.
-// Observations of any shape and number type (uint8 counts as x / 255). Discrete actions. One thread at a time.
+// "log_std" [A] too for continuous actions: deviations that do not depend on the observation, 1 at the start.
+// Observations of any shape and number type (uint8 counts as x / 255). Discrete or continuous actions. One thread at a
+// time.
 #pragma once
 
 #include <vector>
@@ -13,6 +15,7 @@ class Mlp : public Model {
  public:
   explicit Mlp(const ModelSpec& spec, std::vector<int64_t> hidden = {64, 64});
   PolicyValue forward(const at::Tensor& obs) override;
+  bool is_gaussian() const override { return spec_.action_size > 0; }
 
  private:
   struct Layer {
@@ -23,6 +26,7 @@ class Mlp : public Model {
   ModelSpec spec_;
   std::vector<Layer> layers_;
   Layer policy_, value_;
+  at::Tensor log_std_;
 };
 
 }  // namespace parl

@@ -269,7 +269,9 @@ TEST(Registry, NamesDefaultsAndErrors) {
   EXPECT_THAT(message([&] { models.make("natur", image_spec(84)); }), testing::HasSubstr("nature"));
   EXPECT_THAT(message([&] { models.make("nature", {{4}, DType::kF32, 2, 0}); }), testing::HasSubstr("images"));
   EXPECT_THAT(message([&] { models.make("nature", image_spec(20)); }), testing::HasSubstr("too small"));
-  EXPECT_THAT(message([&] { models.make("mlp", {{4}, DType::kF32, 0, 2}); }), testing::HasSubstr("Discrete"));
+  ModelSpec continuous = image_spec(84);
+  continuous.num_actions = 0, continuous.action_size = 2;
+  EXPECT_THAT(message([&] { models.make("nature", continuous); }), testing::HasSubstr("Discrete"));
   EXPECT_THAT(message([&] { models.add("mlp", "", models.factory("mlp")); }), testing::HasSubstr("exists"));
   models.add("tiny", "one layer",
              [](const ModelSpec& spec) { return std::make_shared<Mlp>(spec, std::vector<int64_t>{8}); });

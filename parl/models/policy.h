@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "parl/agent/model.h"
 #include "parl/models/registry.h"
@@ -26,14 +27,18 @@ class Policy {
 
   // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).
   int64_t act(std::span<const std::byte> obs) const;
-  // The same for many: obs [N, ...obs_shape] -> [N] int64.
+  // The same for continuous actions: the policy's mean, in the environment's units.
+  std::vector<float> act_values(std::span<const std::byte> obs) const;
+  // The same for many: obs [N, ...obs_shape] -> [N] int64, or [N, A] float32 in the environment's units.
   at::Tensor act(const at::Tensor& obs) const;
-  // [N, A]: logits of a stochastic policy, Q-values of a Q-network; and the values.
+  // What the network says: logits [N, A] (of a Q-network: its logits, largest where Q is), or a Gaussian's parameters
+  // [N, 2A]; and the values.
   PolicyValue forward(const at::Tensor& obs) const;
 
   const ModelSpec& spec() const { return spec_; }
 
  private:
+  at::Tensor one(std::span<const std::byte> obs) const;  // [1, ...obs_shape]
   std::shared_ptr<Model> model_;
   ModelSpec spec_;
 };

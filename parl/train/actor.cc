@@ -11,6 +11,7 @@
 #include "parl/core/rng.h"
 #include "parl/env/vector_env.h"
 #include "parl/train/program.h"
+#include "parl/train/step_envs.h"
 
 namespace parl {
 namespace {
@@ -43,19 +44,24 @@ struct Actor::Impl {
   bool started = false;
   std::vector<StepResult> results;
   std::vector<std::pair<int64_t, std::vector<std::byte>>> finals;  // (b * T + t, observation)
-  at::Tensor uniforms;
+  at::Tensor uniforms;                                             // [B], or [B, A] for continuous actions
+  ModelSpec spec;
+  std::vector<float> env_actions;  // [B * A]
 
   explicit Impl(ActorConfig c) : config(std::move(c)) {
     at::set_num_threads(1);  // parallelism comes from our own threads
     PARL_CHECK_GT(config.envs, 0, "an actor needs at least one environment");
     PARL_CHECK_GT(config.length, 0, "a rollout needs at least one step");
     envs = make_envs(config);
-    const ModelSpec spec = model_spec_of(envs->spec());
-    algorithm = program().algorithm(config.algorithm).make_actor(program().models.make(config.model, spec));
+    spec = model_spec_of(envs->spec());
+    const AlgorithmEntry& entry = program().algorithm(config.algorithm);
+    AnyConfig settings = entry.settings;
+    if (!config.settings.empty()) config_from_json(settings.fields(""), config.settings, "the actor's settings");
+    algorithm = entry.make_actor(program().models.make(config.model, spec), settings);
     const uint64_t seed = derive_seed(generation_seed(config.seed, config.generation), kActionStream);
     for (int64_t i = 0; i < config.envs; ++i) samplers.emplace_back(seed, static_cast<uint64_t>(config.first_env + i));
     results.resize(static_cast<size_t>(config.envs));
-    uniforms = torch::empty({config.envs});
+    uniforms = spec.action_size > 0 ? torch::empty({config.envs, spec.action_size}) : torch::empty({config.envs});
     next_obs = Array::empty(spec.obs_dtype, obs_shape({config.envs}));
   }
 
@@ -81,13 +87,13 @@ struct Actor::Impl {
 
   Rollout allocate() const {
     const int64_t B = config.envs, T = config.length;
-    const auto& action = envs->spec().action;
     Rollout r;
     r.actor = config.actor;
     r.version = version;
     r.obs = Array::empty(envs->spec().observation.dtype, obs_shape({B, T + 1}));
-    r.action = Array::empty(DType::kI64, {B, T});
-    r.behaviour_logits = Array::empty(DType::kF32, {B, T, std::get<Discrete>(action).n});
+    r.action =
+        spec.action_size > 0 ? Array::empty(DType::kF32, {B, T, spec.action_size}) : Array::empty(DType::kI64, {B, T});
+    r.behaviour_logits = Array::empty(DType::kF32, {B, T, spec.policy_size()});
     r.reward = Array::empty(DType::kF32, {B, T});
     r.terminated = Array::empty(DType::kBool, {B, T});
     r.truncated = Array::empty(DType::kBool, {B, T});
@@ -97,7 +103,8 @@ struct Actor::Impl {
   // Acts on row t of every environment and stores what was done.
   ActOutput act(Rollout& r, const at::Tensor& obs, int64_t t) {
     float* u = uniforms.data_ptr<float>();
-    for (size_t b = 0; b < samplers.size(); ++b) u[b] = samplers[b].uniform();
+    const auto draws = static_cast<size_t>(std::max<int64_t>(spec.action_size, 1));
+    for (size_t i = 0; i < samplers.size() * draws; ++i) u[i] = samplers[i / draws].uniform();
     ActOutput out = algorithm->sample(obs.select(1, t), uniforms);
     tensor_view(r.action).select(1, t).copy_(out.action);
     tensor_view(r.behaviour_logits).select(1, t).copy_(out.logits);
@@ -152,9 +159,9 @@ struct Actor::Impl {
         out = act(r, obs, static_cast<int64_t>(t));
       }
       const ScopedTimer timer(r.env_seconds);
-      envs->step(
-          {out.action.data_ptr<int64_t>(), B}, {},
-          [&](int b) { return std::span(place(static_cast<size_t>(b), t + 1), bytes); }, results);
+      step_envs(
+          *envs, spec, out.action, [&](int b) { return std::span(place(static_cast<size_t>(b), t + 1), bytes); },
+          results, env_actions);
       record(r, static_cast<int64_t>(t));
     }
     for (size_t b = 0; b < B; ++b) std::memcpy(next_obs.data() + b * bytes, place(b, T), bytes);

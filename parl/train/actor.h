@@ -25,6 +25,7 @@ struct ActorConfig {
   std::map<std::string, std::string> env_args;
   std::string model;      // a name of the model registry
   std::string algorithm;  // whose way of acting
+  std::string settings;   // its settings as JSON; empty: the defaults
   int64_t actor = 0;      // index
   int64_t envs = 1;
   int64_t first_env = 0;  // global index of its first environment
@@ -33,7 +34,7 @@ struct ActorConfig {
   uint64_t seed = 0;
   int64_t generation = 0;
 };
-PARL_FIELDS(ActorConfig, env, env_args, model, algorithm, actor, envs, first_env, length, pool_threads, seed,
+PARL_FIELDS(ActorConfig, env, env_args, model, algorithm, settings, actor, envs, first_env, length, pool_threads, seed,
             generation);
 
 // Everything the next sample() depends on, besides the weights.

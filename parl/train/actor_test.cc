@@ -139,9 +139,6 @@ TEST(Actor, RatioIsOneAtLagZero) {
 TEST(Actor, NeedsFittingSettings) {
   ActorConfig c = scripted(0, 5);
   EXPECT_THROW(Actor{c}, Error);
-  c = scripted(1, 5);
-  c.env = "Pendulum-v1";
-  EXPECT_THROW(Actor{c}, Error);  // continuous actions
   c = scripted(2, 5);
   Actor actor(c);
   ActorState state = Actor(scripted(3, 5)).save_state();

@@ -6,6 +6,7 @@
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
+#include "parl/models/policy.h"
 #include "parl/train/presets.h"
 #include "parl/train/program.h"
 #include "parl/train/train_test_util.h"
@@ -47,6 +48,8 @@ Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t see
   return b;
 }
 
+const std::vector<std::string> kAll = {"impala", "a2c", "ppo", "dqn"};
+
 class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryAlgorithm, FindsTheActionThatPays) {
@@ -77,8 +80,9 @@ TEST_P(EveryAlgorithm, ContinuesToTheBit) {
 
 TEST_P(EveryAlgorithm, ActorActsAsTheLearner) {
   auto learner = make_learner(GetParam());
-  for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 0);
-  auto actor = program().algorithm(GetParam()).make_actor(program().models.make("mlp", kSpec));
+  for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 50'000);
+  auto actor =
+      program().algorithm(GetParam()).make_actor(program().models.make("mlp", kSpec), config_for(GetParam()).settings);
   actor->set_weights(learner->get_weights());
   const at::Tensor obs = torch::randn({16, 4}), uniforms = torch::rand({16});
   const ActOutput a = learner->sample(obs, uniforms), b = actor->sample(obs, uniforms);
@@ -109,10 +113,7 @@ TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
   EXPECT_TRUE(config_differences(config_fields(config), config_fields(read)).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::Values("impala", "a2c", "ppo", "dqn"),
-                         [](const auto& info) { return info.param; });
-
-TEST(Algorithms, AreAllTested) { EXPECT_EQ(program().algorithms.size(), 4u); }
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), [](const auto& info) { return info.param; });
 
 std::string error_of(const std::function<void()>& f) {
   try {
@@ -121,6 +122,36 @@ std::string error_of(const std::function<void()>& f) {
     return error.what();
   }
   return "nothing thrown";
+}
+
+TEST(Algorithms, PpoSwingsThePendulumUp) {
+  TempDir dir;
+  TrainConfig config = program().config_of("ppo");
+  config.env = "Pendulum-v1";
+  apply_preset(config, default_preset(config.env, "ppo"));
+  config.run = dir.file("run");
+  config.deterministic = true;
+  config.steps = 300'000;
+  config.until_return = -400;  // a policy that does nothing has about -1,200
+  TrainHooks hooks;
+  hooks.show_status = false;
+  EXPECT_EQ(train(config, hooks).stop_reason, "until_return");
+  const auto policy = load_policy(config.run);
+  const float hanging[] = {-1, 0, 0};
+  EXPECT_LE(std::abs(policy->act_values(std::as_bytes(std::span(hanging))).at(0)), 2);
+}
+
+TEST(Algorithms, DqnRefusesContinuousActions) {
+  TrainConfig config = config_for("dqn");
+  config.env = "Pendulum-v1";
+  config.run = "somewhere";
+  EXPECT_THAT(error_of([&] { train(config); }), HasSubstr("ppo learns those"));
+}
+
+TEST(Algorithms, AreAllTested) {
+  for (const AlgorithmEntry& entry : program().algorithms) {
+    EXPECT_THAT(kAll, ::testing::Contains(entry.name));
+  }
 }
 
 TEST(Algorithms, SettingsOfOthersAreSkippedAndTheirOwnChecked) {

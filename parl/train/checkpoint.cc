@@ -175,7 +175,7 @@ Checkpoint load_checkpoint_weights(const std::string& path) {
   c.weights = load_safetensors(folder / "weights.safetensors", &metadata);
   c.config = read_file(folder / "config.json");
   const auto steps = metadata.find("steps");
-  if (steps != metadata.end()) c.progress.steps = std::stoll(steps->second);
+  if (steps != metadata.end()) c.progress.steps = std::strtoll(steps->second.c_str(), nullptr, 10);
   return c;
 }
 

@@ -58,7 +58,8 @@ struct Checkpoint {
 // Writes checkpoints/step_<steps>/ under `run_dir` and gives its path.
 std::string save_checkpoint(const std::string& run_dir, const Checkpoint& checkpoint);
 Checkpoint load_checkpoint(const std::string& path);
-// What playing needs: weights, config and progress.steps. Reads what earlier versions of this program wrote, too.
+// What playing needs: weights, config and progress.steps. Reads what earlier versions of this program
+// wrote, too.
 Checkpoint load_checkpoint_weights(const std::string& path);
 // The newest whole checkpoint of a run, or empty.
 std::optional<std::string> latest_checkpoint(const std::string& run_dir);

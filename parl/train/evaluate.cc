@@ -11,6 +11,7 @@
 #include "parl/env/vector_env.h"
 #include "parl/train/actor.h"
 #include "parl/train/program.h"
+#include "parl/train/step_envs.h"
 
 namespace parl {
 namespace {
@@ -43,6 +44,15 @@ void summarise(EvalSummary& s) {
 
 }  // namespace
 
+// Exploration that only training wants is off for as long as this lives.
+struct PlaysForEvaluation {
+  explicit PlaysForEvaluation(Algorithm& a) : algorithm(a) { algorithm.play_for_evaluation(true); }
+  ~PlaysForEvaluation() { algorithm.play_for_evaluation(false); }
+  PlaysForEvaluation(const PlaysForEvaluation&) = delete;
+  PlaysForEvaluation& operator=(const PlaysForEvaluation&) = delete;
+  Algorithm& algorithm;
+};
+
 std::string resolve_policy(const std::string& policy, const std::string& env) {
   if (policy == "auto") return env.rfind("atari:", 0) == 0 ? "sample" : "greedy";
   PARL_CHECK(policy == "greedy" || policy == "sample", "unknown policy '{}': use greedy, sample or auto", policy);
@@ -53,7 +63,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   PARL_CHECK_GT(options.episodes, 0, "an evaluation needs at least one episode");
   PARL_CHECK_GT(options.envs, 0, "an evaluation needs at least one environment");
   const torch::NoGradGuard no_grad;
-  algorithm.play_for_evaluation();
+  const PlaysForEvaluation guard(algorithm);
   const auto count = static_cast<int>(std::min(options.envs, options.episodes));
   const uint64_t seed = derive_seed(options.seed, kEvalStream + options.stream);
   VectorEnv envs({.count = count, .seed = seed}, [&](int) {
@@ -83,7 +93,10 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
 
   std::vector<CounterRng> samplers;
   for (int i = 0; i < count; ++i) samplers.emplace_back(derive_seed(seed, kActionStream), static_cast<uint64_t>(i));
-  at::Tensor uniforms = torch::empty({count});
+  const ModelSpec spec = model_spec_of(envs.spec());
+  const auto draws = static_cast<size_t>(std::max<int64_t>(spec.action_size, 1));
+  at::Tensor uniforms = spec.action_size > 0 ? torch::empty({count, spec.action_size}) : torch::empty({count});
+  std::vector<float> env_actions;
   std::vector<StepResult> results(static_cast<size_t>(count));
   envs.reset(place);
   if (options.on_frame) options.on_frame(envs.env(0));
@@ -91,14 +104,14 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
     const at::Tensor view = tensor_view(obs);
     ActOutput out;
     if (summary.policy == "sample") {
-      for (int i = 0; i < count; ++i) uniforms.data_ptr<float>()[i] = samplers[static_cast<size_t>(i)].uniform();
+      for (size_t i = 0; i < samplers.size() * draws; ++i)
+        uniforms.data_ptr<float>()[i] = samplers[i / draws].uniform();
       out = algorithm.sample(view, uniforms);
     } else {
       out = algorithm.predict(view);
     }
     const bool recording = options.on_frame && !finished(0);
-    const at::Tensor action = out.action.to(at::kCPU, at::kLong).contiguous();
-    envs.step({action.data_ptr<int64_t>(), static_cast<size_t>(count)}, {}, place, results);
+    step_envs(envs, spec, out.action, place, results, env_actions);
     if (recording) options.on_frame(envs.env(0));
     for (int i = 0; i < count; ++i) envs.env(i).take_episodes(done[static_cast<size_t>(i)]);
   }

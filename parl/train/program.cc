@@ -41,13 +41,16 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.summary = std::move(summary);
   entry.settings = Config{};
   entry.fixed = {"optimizer"};
+  if (Config{}.estimator == Estimator::kGae) entry.run_defaults = R"({"max_lag": 0})";
   entry.check = [](const TrainConfig& run) { check_actor_critic(run, run.settings.as<Config>()); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     Config config = run.settings.as<Config>();
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
     return std::make_unique<Class>(factory(spec), std::move(config), replicas_of(factory, spec), run.device);
   };
-  entry.make_actor = [](std::shared_ptr<Model> model) { return std::make_unique<Class>(std::move(model)); };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Class>(std::move(model), settings.as<Config>());
+  };
   return entry;
 }
 
@@ -56,14 +59,53 @@ AlgorithmEntry dqn_entry() {
   entry.name = "dqn";
   entry.summary = "Q-learning from replay; double, dueling, n-step and prioritised as options";
   entry.settings = DqnConfig{};
-  entry.check = [](const TrainConfig& run) { run.settings.as<DqnConfig>().check(); };
+  entry.fixed = {"dueling", "prioritized", "replay_capacity"};
+  entry.fixed_run = {"rollout_length"};
+  entry.off_policy = true;
+  entry.check = [](const TrainConfig& run) {
+    const DqnConfig& config = run.settings.as<DqnConfig>();
+    config.check();
+    const int64_t whole = config.replay_capacity / run.rollout_length * run.rollout_length;
+    PARL_CHECK(whole >= config.batch_size,
+               "--replay-capacity {} holds {} steps in unrolls of {}: less than --batch-size {}",
+               config.replay_capacity, whole, run.rollout_length, config.batch_size);
+    PARL_CHECK(config.n_step <= run.rollout_length, "--n-step {} is longer than an unroll, --rollout-length {}",
+               config.n_step, run.rollout_length);
+    PARL_CHECK(config.learn_start < run.steps, "--learn-start {} is not before --steps {}: nothing would be learnt",
+               config.learn_start, run.steps);
+  };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     DqnConfig config = run.settings.as<DqnConfig>();
     if (config.replay_seed == 0) config.replay_seed = run.seed;
-    return std::make_unique<Dqn>(factory(spec), std::move(config), factory(spec), run.device);
+    PARL_CHECK(spec.num_actions > 0, "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
+               run.env);
+    std::shared_ptr<Model> model = factory(spec), target = factory(spec);
+    return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), run.device);
   };
-  entry.make_actor = [](std::shared_ptr<Model> model) { return std::make_unique<Dqn>(std::move(model)); };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Dqn>(std::move(model), settings.as<DqnConfig>());
+  };
   return entry;
+}
+
+// What would else go wrong later, and far from its cause.
+void check_entry(const AlgorithmEntry& entry) {
+  PARL_CHECK(entry.make_learner && entry.make_actor, "algorithm '{}' needs make_learner and make_actor", entry.name);
+  TrainConfig run;
+  ConfigFields run_fields;
+  internal::collect_fields(run, "", "", run_fields);
+  PARL_CHECK(!config_find(run_fields, entry.name), "an algorithm cannot be called '{}': a setting of every run is",
+             entry.name);
+  AnyConfig settings = entry.settings;
+  const ConfigFields own = settings.fields("");
+  for (const std::string& name : entry.fixed) {
+    PARL_CHECK(config_find(own, name), "algorithm '{}': fixed names '{}', which is none of its settings", entry.name,
+               name);
+  }
+  for (const std::string& name : entry.fixed_run) {
+    PARL_CHECK(config_find(run_fields, name), "algorithm '{}': fixed_run names no setting of a run: '{}'", entry.name,
+               name);
+  }
 }
 
 Program make_program() {
@@ -81,6 +123,7 @@ Program make_program() {
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
   p.algorithms.push_back(dqn_entry());
   if (user_setup()) user_setup()(p);
+  for (const AlgorithmEntry& entry : p.algorithms) check_entry(entry);
   return p;
 }
 
@@ -99,6 +142,9 @@ TrainConfig Program::config_of(const std::string& name) const {
   TrainConfig config;
   config.algorithm = name;
   config.settings = algorithm(name).settings;
+  if (!algorithm(name).run_defaults.empty()) {
+    config_from_json(config_fields(config), algorithm(name).run_defaults, "the defaults of " + name);
+  }
   return config;
 }
 
@@ -110,13 +156,24 @@ const Program& program() {
 }
 
 ModelSpec model_spec_of(const EnvSpec& spec) {
-  const auto* discrete = std::get_if<Discrete>(&spec.action);
-  PARL_CHECK(discrete != nullptr, "'{}' has continuous actions ({}); the algorithms here need discrete ones", spec.id,
-             to_string(spec.action));
   ModelSpec out;
   out.obs_shape = spec.observation.shape;
   out.obs_dtype = spec.observation.dtype;
-  out.num_actions = discrete->n;
+  if (const auto* discrete = std::get_if<Discrete>(&spec.action)) {
+    out.num_actions = discrete->n;
+    return out;
+  }
+  const Box& box = std::get<Box>(spec.action);
+  PARL_CHECK(box.dtype == DType::kF32, "'{}' has actions {}; continuous ones must be float32", spec.id,
+             to_string(spec.action));
+  out.action_size = box.size();
+  const auto bound = [&](const std::vector<double>& bounds, int64_t i) {
+    return bounds.size() == 1 ? bounds[0] : bounds.at(static_cast<size_t>(i));
+  };
+  for (int64_t i = 0; i < out.action_size; ++i) {
+    out.action_low.push_back(bound(box.low, i));
+    out.action_high.push_back(bound(box.high, i));
+  }
   return out;
 }
 

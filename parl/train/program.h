@@ -33,15 +33,18 @@ struct TrainConfig;
 struct AlgorithmEntry {
   std::string name, summary;
   AnyConfig settings;  // its config struct with the defaults; what TrainConfig::settings holds
-  // Settings that a continued run must keep, by their last name ("optimizer").
-  std::vector<std::string> fixed;
+  // What a continued run must keep: settings of its own ("optimizer") and of the run ("rollout_length"), by their
+  // names.
+  std::vector<std::string> fixed, fixed_run;
+  std::string run_defaults;  // JSON: settings of the run that this algorithm wants, where nothing else is said
+  bool off_policy = false;   // learns from any policy's rollouts: none is dropped for its age
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
   // With optimizer, for the learner. `factory` makes replicas of the model.
   std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)>
       make_learner;
-  // Without optimizer: acts only.
-  std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>)> make_actor;
+  // Without optimizer: acts only, under the same settings.
+  std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>, const AnyConfig& settings)> make_actor;
 };
 
 struct Program {

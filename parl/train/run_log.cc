@@ -172,10 +172,13 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
   same("model", before.model, now.model);
   same("seed", before.seed, now.seed);
   same("algorithm", before.algorithm, now.algorithm);
-  for (const std::string& name : program().algorithm(now.algorithm).fixed) {
-    if (before.algorithm != now.algorithm) break;
-    const std::string path = now.algorithm + "." + name;
-    same(name.c_str(), config_find(config_fields(before), path)->get(), config_find(config_fields(now), path)->get());
+  const AlgorithmEntry& entry = program().algorithm(now.algorithm);
+  std::vector<std::string> fixed = entry.fixed_run;
+  for (const std::string& name : entry.fixed) fixed.push_back(now.algorithm + "." + name);
+  const ConfigFields then_fields = config_fields(before), now_fields = config_fields(now);
+  for (const std::string& path : fixed) {
+    const ConfigField *a = config_find(then_fields, path), *b = config_find(now_fields, path);
+    if (a && b) same(b->flag, a->get(), b->get());
   }
   if (before.deterministic && now.deterministic) {
     same("actors", before.actors, now.actors);

@@ -148,7 +148,8 @@ void Trainer::restore() {
 }
 
 void Trainer::init_from(const std::string& checkpoint) {
-  const Checkpoint c = load_checkpoint_weights(checkpoint);
+  Checkpoint c = load_checkpoint_weights(checkpoint);
+  std::erase_if(c.weights.entries, [](const NamedArray& entry) { return entry.name.starts_with(kExploration); });
   try {
     algorithm_->set_weights(c.weights);
   } catch (const Error& error) {
@@ -210,7 +211,7 @@ bool Trainer::collect() {
     if (!rollout) return false;
     const int64_t lag = progress_.updates - rollout->version;
     account(*rollout);
-    if (lag > config_.max_lag) {
+    if (lag > config_.max_lag && !program().algorithm(config_.algorithm).off_policy) {
       ++progress_.dropped_rollouts;
       continue;
     }
@@ -433,6 +434,8 @@ ActorConfig actor_config(const TrainConfig& config, int64_t index) {
   a.env_args = config.env_args;
   a.model = config.model;
   a.algorithm = config.algorithm;
+  AnyConfig settings = config.settings;
+  a.settings = config_to_json(settings.fields(""));
   a.actor = index;
   a.envs = config.envs_per_actor;
   a.first_env = index * config.envs_per_actor;
@@ -453,7 +456,9 @@ LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   Checkpoint c = load_checkpoint_weights(run.checkpoint);
   run.config = train_config_of(c.config, run.checkpoint + "/config.json");
   const ModelSpec spec = model_spec_of(probe_env(run.config)->spec());
-  run.algorithm = program().algorithm(run.config.algorithm).make_actor(program().models.make(run.config.model, spec));
+  run.algorithm = program()
+                      .algorithm(run.config.algorithm)
+                      .make_actor(program().models.make(run.config.model, spec), run.config.settings);
   run.algorithm->set_weights(c.weights);
   run.steps = c.progress.steps;
   return run;

@@ -436,7 +436,7 @@ TEST(Trainer, BeginsWithTheWeightsOfAnotherRun) {
   TrainConfig first = small_config(dir.file("first"));
   run(first);
   TrainConfig second = small_config(dir.file("second"));
-  second.init_from = first.run;
+  second.init_from = *latest_checkpoint(first.run);
   second.settings.as<ImpalaConfig>().lr = 0;
   second.seed = 7;
   run(second);

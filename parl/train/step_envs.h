@@ -1,0 +1,31 @@
+// One step of a vector of environments with a policy's own actions (agent/gaussian.h): the way from tensors to spans.
+// Thread rule: the vector's owner.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "parl/agent/gaussian.h"
+#include "parl/env/vector_env.h"
+
+namespace parl {
+
+// action: [N] int64, or [N, A] float32. `scratch` is reused memory.
+inline void step_envs(VectorEnv& envs, const ModelSpec& spec, const at::Tensor& action,
+                      const VectorEnv::ObsPlace& place, std::span<StepResult> results, std::vector<float>& scratch) {
+  const auto count = static_cast<size_t>(envs.count());
+  const at::Tensor own = action.cpu().contiguous();
+  if (spec.action_size == 0) {
+    envs.step({own.const_data_ptr<int64_t>(), count}, {}, place, results);
+    return;
+  }
+  const auto size = static_cast<size_t>(spec.action_size);
+  scratch.resize(count * size);
+  for (size_t i = 0; i < count; ++i)
+    map_action(spec, own.const_data_ptr<float>() + i * size, scratch.data() + i * size);
+  envs.step({}, scratch, place, results);
+}
+
+}  // namespace parl
