@@ -8,14 +8,17 @@ PRESET ?= release
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 MEMORY_GB := $(shell awk '/MemAvailable/ {print int($$2 / 2200000)}' /proc/meminfo 2>/dev/null)
 JOBS ?= $(shell n=$$(nproc); m=$(or $(MEMORY_GB),$$n); [ "$$m" -lt 1 ] && m=1; [ "$$m" -lt "$$n" ] && echo $$m || echo $$n)
-RUN ?= runs/pong
+# The main job: Pong, or Breakout on 10x10 cells in a build without Atari (PARL_WITH_ATARI=0 make train).
+WITHOUT_ATARI = $(shell grep -s '^PARL_WITH_ATARI:[A-Z]*=\(OFF\|0\|NO\|FALSE\)$$' $(BUILD)/CMakeCache.txt)
+TASK ?= $(if $(WITHOUT_ATARI),pixel:breakout,atari:pong)
+RUN ?= runs/$(lastword $(subst :, ,$(TASK)))
 ARGS ?=
 
 .PHONY: all setup configure everything train test check format clean
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target parl_cli
-	@echo "Built $(BUILD)/parl. Try: $(BUILD)/parl train impala --env atari:pong"
+	@echo "Built $(BUILD)/parl. Try: $(BUILD)/parl train impala --env $(TASK)"
 
 setup:
 	@scripts/setup.sh
@@ -30,7 +33,7 @@ everything: configure
 
 # The main job. The same command continues the run after Ctrl-C, a crash or a reboot.
 train: all
-	$(BUILD)/parl train impala --env atari:pong --run $(RUN) $(ARGS)
+	$(BUILD)/parl train impala --env $(TASK) --run $(RUN) $(ARGS)
 
 test: everything
 	ctest --test-dir $(BUILD) --output-on-failure -j 2

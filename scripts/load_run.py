@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Loads a run's weights into the same PyTorch network: load_run.py WEIGHTS.safetensors OBS.safetensors ...
 
-WEIGHTS: RUN/checkpoints/<any>/weights.safetensors of a network mlp, atari42, nature or impala_shallow.
+WEIGHTS: RUN/checkpoints/<any>/weights.safetensors of a network mlp, minatar, atari42, nature or impala_shallow.
 OBS holds "obs", and "logits" and "value" if the outputs are to be compared (exit code 1 when they differ)."""
 import json, struct, sys
 import torch
 
 TYPES = {"F32": torch.float32, "U8": torch.uint8, "I64": torch.int64}
-GEOMETRY = {(4, 4, 11): [(2, 1), (2, 2), (1, 0)], (8, 4, 3, 7): [(4, 0), (2, 0), (1, 0), (1, 0)], (8, 4, 9): [(4, 0), (2, 0), (1, 0)]}
+GEOMETRY = {(4, 4, 11): [(2, 1), (2, 2), (1, 0)], (8, 4, 3, 7): [(4, 0), (2, 0), (1, 0), (1, 0)], (8, 4, 9): [(4, 0), (2, 0), (1, 0)], (3, 8): [(1, 0), (1, 0)]}
 
 def load(path):
     data = bytearray(open(path, "rb").read())

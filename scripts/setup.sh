@@ -10,6 +10,7 @@
 #   PARL_TORCH_DIR    your libtorch: nothing is downloaded                        [CMAKE_PREFIX_PATH, if it has one]
 #   PARL_ALE_DIR      your installed Arcade Learning Environment: it is not built
 #   PARL_ALE_PGO=0    build the ALE without profile-guided optimisation: minutes quicker to build, slower to play
+#   PARL_WITH_ATARI=0 leave the ALE out, and with it the GPL; `make train` then plays pixel:breakout
 #   PARL_SKIP_APT=1   never call apt; missing packages are an error that lists them
 #   PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...   pip's own settings hold
 set -euo pipefail
@@ -22,7 +23,7 @@ check_tools=no
 for argument in "$@"; do
   case "$argument" in
     --check) check_tools=yes ;;
-    -h | --help) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) die "unknown argument '$argument' (see scripts/setup.sh --help)" ;;
   esac
 done
@@ -144,13 +145,15 @@ install_ale() {
 install_packages
 [ -n "$user_torch" ] || install_python
 find_torch
-install_ale
+atari=ON ale=""
+if [ "${PARL_WITH_ATARI:-1}" = 0 ]; then atari=OFF; else install_ale; fi
 
 config="# Written by scripts/setup.sh; the Makefile gives it to CMake.
 set(CMAKE_PREFIX_PATH \"$torch\" CACHE STRING \"\" FORCE)
+set(PARL_WITH_ATARI $atari CACHE BOOL \"\" FORCE)
 set(PARL_ALE_DIR \"$ale\" CACHE PATH \"\" FORCE)
 set(PARL_PYTHON \"$python\" CACHE FILEPATH \"\" FORCE)"
 if [ "$config" != "$(cat .deps/config.cmake 2>/dev/null)" ]; then
   printf '%s\n' "$config" >.deps/config.cmake
-  say "ready: libtorch $torch, ALE $ale"
+  say "ready: libtorch $torch, ALE ${ale:-left out}"
 fi

@@ -32,6 +32,7 @@ at::ScalarType to_obs_type(const ModelSpec& spec) { return spec.obs_dtype == DTy
 std::vector<ConvLayer> atari42_layers() { return {{16, 4, 2, 1}, {32, 4, 2, 2}, {256, 0}}; }
 std::vector<ConvLayer> nature_layers() { return {{32, 8, 4, 0}, {64, 4, 2, 0}, {64, 3, 1, 0}, {512, 0}}; }
 std::vector<ConvLayer> impala_shallow_layers() { return {{16, 8, 4, 0}, {32, 4, 2, 0}, {256, 0}}; }
+std::vector<ConvLayer> minatar_layers() { return {{16, 3, 1, 0}, {128, 0}}; }
 
 Cnn::Cnn(const ModelSpec& spec, std::vector<ConvLayer> layers) : spec_(spec), layers_(std::move(layers)) {
   check_image_spec(spec, "a convolutional network");
@@ -44,7 +45,9 @@ Cnn::Cnn(const ModelSpec& spec, std::vector<ConvLayer> layers) : spec_(spec), la
                "{}: an image of {}x{} is too small for a kernel of {}; use a smaller network", name, height, width, kh);
     at::Tensor weight = torch::empty({layer.out, channels, kh, kw}).contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor bias = torch::empty({layer.out});
-    if (i == 0 && spec.obs_dtype == DType::kU8) {
+    // Boards of few cells have full contrast as they are.
+    const bool picture = spec.obs_dtype == DType::kU8 && std::min(height, width) >= 20;
+    if (i == 0 && picture) {
       pixel_init(weight, bias, kPixelGain);
     } else {
       orthogonal_init(weight, bias, kReluGain);

@@ -27,6 +27,7 @@ struct ConvLayer {
 std::vector<ConvLayer> atari42_layers();         // PARL 1.1's A2C / IMPALA network
 std::vector<ConvLayer> nature_layers();          // Mnih et al. 2015, doi 10.1038/nature14236
 std::vector<ConvLayer> impala_shallow_layers();  // Espeholt et al. 2018, arXiv 1802.01561, without the LSTM
+std::vector<ConvLayer> minatar_layers();         // Young & Tian 2019, arXiv 1903.03176, for 10 x 10 cells
 
 namespace internal {
 class FusedBackend;

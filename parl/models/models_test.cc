@@ -52,6 +52,10 @@ std::vector<NetCase> net_cases() {
           {"many_actions", image_spec(42, 4, 40), atari42_layers()},
           {"one_frame", image_spec(42, 1, 3), atari42_layers()},
           {"floats", image_spec(42, 3, 4, DType::kF32), atari42_layers()},
+          {"minatar", image_spec(10), minatar_layers()},
+          {"catch", {{10, 5, 1}, DType::kU8, 3, 0}, minatar_layers()},
+          {"freeway", image_spec(10, 7, 3), minatar_layers()},
+          {"seaquest", image_spec(10, 10), minatar_layers()},
           {"odd_strides", image_spec(40, 2, 5), {{32, 5, 3, 2}, {64, 5, 2, 1}, {32, 3, 1, 1}, {64, 0}}}};
 }
 
@@ -184,11 +188,9 @@ TEST(Models, ShapesAndSizes) {
     const char* name;
     ModelSpec spec;
     int64_t parameters;
-  } cases[] = {{"atari42", image_spec(42), 1'002'551},
-               {"nature", image_spec(84), 1'687'719},
-               {"impala_shallow", image_spec(84), 677'943},
-               {"impala_deep", image_spec(84), 1'091'031},
-               {"mlp", {{4}, DType::kF32, 2, 0}, 4'675}};
+  } cases[] = {{"atari42", image_spec(42), 1'002'551},      {"nature", image_spec(84), 1'687'719},
+               {"impala_shallow", image_spec(84), 677'943}, {"impala_deep", image_spec(84), 1'091'031},
+               {"minatar", image_spec(10), 132'695},        {"mlp", {{4}, DType::kF32, 2, 0}, 4'675}};
   for (const auto& c : cases) {
     auto model = models.make(c.name, c.spec);
     torch::NoGradGuard no_grad;
@@ -224,6 +226,7 @@ TEST(Models, PythonGetsEqualOutputs) {
   for (const auto& [name, spec] : std::map<std::string, ModelSpec>{{"atari42", image_spec(42)},
                                                                    {"nature", image_spec(84)},
                                                                    {"impala_shallow", image_spec(84)},
+                                                                   {"minatar", image_spec(10)},
                                                                    {"mlp", {{4}, DType::kF32, 2, 0}}}) {
     torch::manual_seed(4);
     torch::NoGradGuard no_grad;
@@ -252,12 +255,15 @@ TEST(Models, PythonGetsEqualOutputs) {
 
 TEST(Registry, NamesDefaultsAndErrors) {
   ModelRegistry models = builtin_models();
-  EXPECT_THAT(models.names(), testing::ElementsAre("atari42", "impala_deep", "impala_shallow", "mlp", "nature"));
+  EXPECT_THAT(models.names(),
+              testing::ElementsAre("atari42", "impala_deep", "impala_shallow", "minatar", "mlp", "nature"));
   EXPECT_EQ(default_model_for({{4}, DType::kF32, 2, 0}), "mlp");
   EXPECT_EQ(default_model_for(image_spec(42)), "atari42");
   EXPECT_EQ(default_model_for(image_spec(84)), "nature");
   EXPECT_EQ(default_model_for(image_spec(64)), "impala_shallow");
-  EXPECT_EQ(default_model_for(image_spec(10)), "mlp");  // too small for it
+  EXPECT_EQ(default_model_for(image_spec(10)), "minatar");  // too small for it
+  EXPECT_EQ(default_model_for({{10, 5, 1}, DType::kU8, 3, 0}), "minatar");
+  EXPECT_EQ(default_model_for(image_spec(2)), "mlp");
   auto message = [](auto&& f) -> std::string {
     try {
       f();

@@ -41,6 +41,8 @@ ModelRegistry builtin_models() {
              [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, nature_layers()); });
   models.add("impala_shallow", "Espeholt et al. 2018, small: conv 16, 32, linear 256",
              [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, impala_shallow_layers()); });
+  models.add("minatar", "Young & Tian 2019, for boards of 3x3 cells and more: conv 16, linear 128",
+             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, minatar_layers()); });
   models.add("impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256",
              [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
   return models;
@@ -51,8 +53,9 @@ std::string default_model_for(const ModelSpec& spec) {
   if (spec.obs_shape[0] == 42 && spec.obs_shape[1] == 42) return "atari42";
   if (spec.obs_shape[0] == 84 && spec.obs_shape[1] == 84) return "nature";
   constexpr int64_t kSmallest = 20;  // what impala_shallow's kernels of 8 / 4 and 4 / 2 leave something of
-  if (std::min(spec.obs_shape[0], spec.obs_shape[1]) < kSmallest) return "mlp";
-  return "impala_shallow";
+  const int64_t side = std::min(spec.obs_shape[0], spec.obs_shape[1]);
+  if (side >= kSmallest) return "impala_shallow";
+  return side >= 3 ? "minatar" : "mlp";
 }
 
 }  // namespace parl

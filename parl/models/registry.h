@@ -4,7 +4,8 @@
 //   models.add("my_net", "two layers for my robot", [](const ModelSpec& spec) { return std::make_shared<MyNet>(spec);
 //   }); auto model = models.make("atari42", spec);
 //
-// Built in: mlp (any float observation), atari42 (PARL's 42x42 network), nature, impala_shallow, impala_deep (images).
+// Built in: mlp (any observation), minatar (small boards), atari42 (PARL's 42x42 network), nature, impala_shallow,
+// impala_deep (images).
 // Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
 // ones.
 #pragma once
@@ -35,8 +36,8 @@ class ModelRegistry {
 
 ModelRegistry builtin_models();
 
-// "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow" for other images, "mlp" for those
-// that are too small for it.
+// "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow" for other images, "minatar" for
+// those that are too small for it (pixel games), "mlp" below 3x3.
 std::string default_model_for(const ModelSpec& spec);
 
 }  // namespace parl
