@@ -194,9 +194,9 @@ void TcpEngine::listen_later(int listener) {
 // False: nobody has had his time yet, and newcomers wait in the kernel.
 bool TcpEngine::make_room() {
   std::lock_guard lock(mutex_);
-  const size_t most =
-      std::min(kMostStrangers, static_cast<size_t>(shared_->options.max_connections) -
-                                   std::min(peers_.size(), static_cast<size_t>(shared_->options.max_connections)));
+  const size_t most = std::clamp(static_cast<size_t>(shared_->options.max_connections) -
+                                     std::min(peers_.size(), static_cast<size_t>(shared_->options.max_connections)),
+                                 size_t{1}, kMostStrangers);  // at least one, who may be an observer
   std::map<std::string, size_t> counts;
   size_t count = 0;
   for (const Stranger& stranger : strangers_) {
@@ -221,9 +221,6 @@ void TcpEngine::admit(UniqueFd socket) {
   {
     std::lock_guard lock(mutex_);
     if (closed_) return;
-    if (peers_.size() >= static_cast<size_t>(shared_->options.max_connections))
-      return complain(
-          fmt::format("{} workers are connected: no more are taken (Options::max_connections)", peers_.size()));
     const std::string source = peer_name(socket.get());
     strangers_.push_back({peer, source.substr(0, source.rfind(':')), std::chrono::steady_clock::now()});
   }
@@ -246,15 +243,22 @@ void TcpEngine::judge_stranger(const std::weak_ptr<TcpPeer>& weak) {
 }
 
 void TcpEngine::on_ready(const Peer& peer) {
-  bool is_late;
+  std::string why_not;
   {
     std::lock_guard lock(mutex_);
-    forget_stranger(peer);
-    peers_.push_back(peer);
-    changed_.notify_all();
-    is_late = closed_;
+    if (closed_) {
+      why_not = "the manager has ended";
+    } else if (peers_.size() >= static_cast<size_t>(shared_->options.max_connections)) {
+      why_not = fmt::format("{} workers are connected: no more are taken (Options::max_connections)", peers_.size());
+    } else {
+      forget_stranger(peer);
+      peers_.push_back(peer);
+      changed_.notify_all();
+    }
   }
-  if (is_late) peer->bye("the manager has ended", false);
+  if (why_not.empty()) return;
+  complain(fmt::format("a worker at {} is sent away: {}", peer->connection().peer(), why_not));
+  peer->bye(why_not, false);  // it stays a stranger until it has gone
 }
 
 void TcpEngine::on_place_free() {
