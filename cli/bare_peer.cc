@@ -1,5 +1,8 @@
 #include "cli/bare_peer.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,13 +78,42 @@ class ThreadPeer final : public CopyingPeer {
   std::thread thread_{[this] { serve(); }};
 };
 
+using SocketPair = std::array<int, 2>;
+
+SocketPair unix_pair() {
+  SocketPair fds{};
+  PARL_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()) == 0, "no socket pair: {}",
+             std::generic_category().message(errno));
+  return fds;
+}
+
+// Both ends of a connection over loopback, which send small messages at once.
+SocketPair tcp_pair() {
+  const auto check = [](bool is_good) {
+    PARL_CHECK(is_good, "no TCP connection over loopback: {}", std::generic_category().message(errno));
+  };
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const where = reinterpret_cast<sockaddr*>(&address);
+  check(listener >= 0 && bind(listener, where, size) == 0 && listen(listener, 1) == 0 &&
+        getsockname(listener, where, &size) == 0);
+  const int dialled = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  check(dialled >= 0 && connect(dialled, where, size) == 0);
+  const int taken = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  check(taken >= 0);
+  close(listener);
+  const int yes = 1;
+  for (const int fd : {dialled, taken}) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  return {dialled, taken};
+}
+
 // A socket pair and a forked child that answers: 64 bytes with 64 bytes, a block with one byte.
-class ProcessPeer final : public BarePeer {
+class SocketPeer final : public BarePeer {
  public:
-  ProcessPeer() {
-    int fds[2];
-    PARL_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "no socket pair: {}",
-               std::generic_category().message(errno));
+  explicit SocketPeer(const SocketPair& fds) : fd_(fds[0]) {
     child_ = fork();
     PARL_CHECK(child_ >= 0, "no child process: {}", std::generic_category().message(errno));
     if (child_ == 0) {
@@ -90,9 +122,8 @@ class ProcessPeer final : public BarePeer {
       _exit(0);
     }
     close(fds[1]);
-    fd_ = fds[0];
   }
-  ~ProcessPeer() override {
+  ~SocketPeer() override {
     close(fd_);
     waitpid(child_, nullptr, 0);
   }
@@ -139,7 +170,7 @@ class ProcessPeer final : public BarePeer {
     }
   }
 
-  int fd_ = -1;
+  const int fd_;
   pid_t child_ = -1;
   std::vector<char> block_ = std::vector<char>(kBytes, 1);
 };
@@ -149,8 +180,9 @@ class ProcessPeer final : public BarePeer {
 std::unique_ptr<BarePeer> make_bare_peer(const std::string& engine) {
   if (engine == "inline") return std::make_unique<InlinePeer>();
   if (engine == "thread") return std::make_unique<ThreadPeer>();
-  if (engine == "process") return std::make_unique<ProcessPeer>();
-  raise("there is no engine '{}'; engines: inline, thread, process", engine);
+  if (engine == "process") return std::make_unique<SocketPeer>(unix_pair());
+  if (engine == "tcp") return std::make_unique<SocketPeer>(tcp_pair());
+  raise("there is no engine '{}'; engines: inline, thread, process, tcp", engine);
 }
 
 }  // namespace parl::cli

@@ -17,8 +17,8 @@ class BarePeer {
   virtual void send_block() = 0;
 };
 
-// "inline", "thread" or "process"; starts the other side, which inherits the caller's affinity. The process kind forks:
-// make it before there are threads that matter.
+// "inline", "thread", "process" or "tcp"; starts the other side, which inherits the caller's affinity. The last two
+// fork: make them before there are threads that matter.
 std::unique_ptr<BarePeer> make_bare_peer(const std::string& engine);
 
 }  // namespace parl::cli

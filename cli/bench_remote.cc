@@ -7,12 +7,17 @@
 #include "cli/bench_remote.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <deque>
 #include <functional>
 #include <iostream>
+#include <system_error>
 #include <vector>
 
 #include "cli/bare_peer.h"
@@ -193,6 +198,35 @@ JsonLine json_of(const RemoteBenchResult& r) {
   return line;
 }
 
+// A manager, and for tcp a worker process of this program that dials in to it.
+class Bench {
+ public:
+  explicit Bench(const std::string& engine) : manager_(engine == "tcp" ? "tcp://127.0.0.1:0" : engine) {
+    if (engine == "tcp") start_worker(manager_.engine());
+    object_ = manager_.create<BenchObject>();
+  }
+  ~Bench() {
+    object_.reset();
+    if (worker_ <= 0) return;
+    kill(worker_, SIGTERM);
+    waitpid(worker_, nullptr, 0);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  Remote<BenchObject>& object() { return object_; }
+
+ private:
+  void start_worker(std::string address) {
+    std::string name = "parl", option = "--parl-worker";
+    char* const arguments[] = {name.data(), option.data(), address.data(), nullptr};
+    const int error = posix_spawn(&worker_, "/proc/self/exe", nullptr, nullptr, arguments, environ);
+    PARL_CHECK(error == 0, "no worker process: {}", std::generic_category().message(error));
+  }
+  RemoteManager manager_;
+  pid_t worker_ = 0;
+  Remote<BenchObject> object_;
+};
+
 }  // namespace
 
 RemoteBenchResult run_remote_bench(const RemoteBenchSettings& s) {
@@ -203,17 +237,15 @@ RemoteBenchResult run_remote_bench(const RemoteBenchSettings& s) {
   {
     const PinnedToOneCore pinned;
     const auto bare = make_bare_peer(s.engine);
-    RemoteManager manager(s.engine);
-    auto object = manager.create<BenchObject>();
-    measure_latency(s, *bare, object, r);
-    measure_bandwidth(s, *bare, object, r);
+    Bench bench(s.engine);
+    measure_latency(s, *bare, bench.object(), r);
+    measure_bandwidth(s, *bare, bench.object(), r);
   }
   if (s.unpinned_calls > 0) {
     const auto bare = make_bare_peer(s.engine);
-    RemoteManager manager(s.engine);
-    auto object = manager.create<BenchObject>();
+    Bench bench(s.engine);
     r.unpinned_bare_us_p50 = quantile(times_us(s.unpinned_calls, [&] { bare->round_trip(); }), 0.5);
-    r.unpinned_call_us_p50 = quantile(times_us(s.unpinned_calls, [&] { object->sum(1, 2); }), 0.5);
+    r.unpinned_call_us_p50 = quantile(times_us(s.unpinned_calls, [&] { bench.object()->sum(1, 2); }), 0.5);
   }
   return r;
 }
@@ -223,9 +255,9 @@ int bench_remote(const Arguments& args) {
   RemoteBenchSettings s;
   s.engine = "all";
   bool json = false;
-  app.add_option("--engine", s.engine, "inline, thread, process or all")
+  app.add_option("--engine", s.engine, "inline, thread, process, tcp or all")
       ->capture_default_str()
-      ->check(CLI::IsMember({"inline", "thread", "process", "all"}));
+      ->check(CLI::IsMember({"inline", "thread", "process", "tcp", "all"}));
   app.add_option("--rounds", s.rounds, "alternating rounds; their medians count")->capture_default_str();
   app.add_option("--calls", s.calls, "calls in a round")->capture_default_str();
   app.add_option("--window", s.window, "calls in flight for calls/s")->capture_default_str();
@@ -234,7 +266,7 @@ int bench_remote(const Arguments& args) {
   if (!parse(app, args)) return kSuccess;
   const bool all = s.engine == "all";
   std::vector<RemoteBenchResult> results;
-  for (const char* engine : {"inline", "thread", "process"}) {
+  for (const char* engine : {"inline", "thread", "process", "tcp"}) {
     if (!all && s.engine != engine) continue;
     RemoteBenchSettings one = s;
     one.engine = engine;

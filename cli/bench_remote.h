@@ -17,6 +17,7 @@ struct RemoteBenchSettings {
 
 // Bare: thread: a round trip between two threads by mutex and condition variable, and memcpy of 4 MiB;
 // process: a blocking 64-byte round trip over a unix socket pair, and 4 MiB over it into a buffer that is used again;
+// tcp: the same over a TCP connection on loopback, beside a worker process that dialled in over loopback;
 // inline: a call through a pointer, and memcpy.
 struct RemoteBenchResult {
   std::string engine;

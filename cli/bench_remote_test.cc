@@ -10,7 +10,7 @@ namespace {
 TEST(BenchRemote, MeasuresEverythingAndUnpins) {
   cpu_set_t before, after;
   sched_getaffinity(0, sizeof(before), &before);
-  for (const char* engine : {"inline", "thread", "process"}) {
+  for (const char* engine : {"inline", "thread", "process", "tcp"}) {
     RemoteBenchSettings s{
         .engine = engine, .rounds = 1, .calls = 100, .window = 8, .transfers = 2, .unpinned_calls = 10};
     const RemoteBenchResult r = run_remote_bench(s);

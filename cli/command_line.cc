@@ -27,6 +27,8 @@ constexpr Verb kVerbs[] = {
     {"list", "what there is: parl list envs|algorithms|models|presets", parl::cli::verb_list},
     {"bench", "measure: parl bench env|remote|train", parl::cli::verb_bench},
     {"keygen", "guard tcp: parl keygen token FILE | parl keygen certificates DIR HOST...", parl::cli::verb_keygen},
+    {"status", "what a learner is doing: parl status tcp://learner:8037", parl::cli::verb_status},
+    {"workers", "a row for each worker of a learner: parl workers tcp://learner:8037", parl::cli::verb_workers},
 };
 
 std::string usage() {

@@ -65,7 +65,7 @@ as_root() {
 }
 
 install_packages() {
-  local wanted=(libfmt-dev libspdlog-dev libssl-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev nlohmann-json3-dev
+  local wanted=(libfmt-dev libspdlog-dev libssl-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev libcpp-httplib-dev nlohmann-json3-dev
     libpng-dev zlib1g-dev libavcodec-dev libavformat-dev libavutil-dev libswscale-dev)
   local missing=() package tool
   if ! command -v dpkg-query >/dev/null; then

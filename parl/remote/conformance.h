@@ -51,10 +51,10 @@
 //   P4   futures                                                           itp    suites Futures, Concurrent
 //   P5   goodbye, close, the manager's end, sharing, fork                  itp    Goodbye*, ManagerEnds*, SharedHandle, ForkedChild
 //   P6   back-pressure                                                     tp     BackPressure*
-//   P7   a killed peer                                                     p      KilledInMidCall
+//   P7   a killed peer; the signal that killed it                         p, tcp KilledInMidCall, TheSignalThatKilledItIsNamed
 //   P8   deadlines                                                         tp     Within*, CreateHasADeadline, ShutdownHasADeadline
 //   P9   re-creation; workers end with their learner                       p      RestartByPolicy, WorkersDieWithTheirLearner
-//   P10  slots                                                             itp    SlotIsFreeWithin50ms, SlotsAreCounted
+//   P10  slots; GPUs                                                       itp    SlotIsFreeWithin50ms, SlotsAreCounted, GpusAreHandedOutOnce
 //   P11  broadcast, Versioned                                              itp    Broadcast, VersionedTravelsOnce, OneLoss* (p)
 //   P12  handles stay; no nested create; no waiting for oneself            nc itp NestedCreateIsRefused, CallThatWouldWait* (it)
 //   P13  several managers                                                  itp    ManagersSideBySide
@@ -74,6 +74,7 @@
 
 #include "parl/remote/conformance_classes.h"
 #include "parl/remote/internal/tcp_test_worker.h"
+#include "parl/remote/internal/test_environment.h"
 #include "parl/remote/remote.h"
 
 namespace parl::conformance {

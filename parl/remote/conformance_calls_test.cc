@@ -1,4 +1,5 @@
 // Calls, values, order, handles. The table of the suite is in conformance.h.
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include "parl/remote/conformance.h"
 
 namespace parl::conformance {
+
+using ::testing::HasSubstr;
 
 PARL_CONFORMANCE(Calls, "inline", "thread", "process", "tcp");
 
@@ -286,6 +289,7 @@ TEST_P(Calls, ForkedChild) {  // P5: handles do nothing in a child
 }
 
 TEST_P(Calls, PlacementTellsTheObject) {
+  const internal::TestVariable gpus("CUDA_VISIBLE_DEVICES", "0,1,2,3");
   RemoteManager manager(options());
   auto left = manager.create<Trouble>(Place{.name = "left", .gpus = {3, 1}});
   auto right = manager.create<Trouble>();
@@ -294,6 +298,7 @@ TEST_P(Calls, PlacementTellsTheObject) {
   EXPECT_EQ(p.name, "left");
   EXPECT_EQ(p.engine, manager.engine());
   EXPECT_EQ(p.gpus, (std::vector<int>{3, 1}));
+  EXPECT_EQ(p.devices, is_process() ? (std::vector<int>{0, 1}) : (std::vector<int>{3, 1}));
   EXPECT_EQ(access(p.directory.c_str(), W_OK), 0) << p.directory;
   EXPECT_EQ(right->where().name, "Trouble#1");
   EXPECT_NE(right->where().directory, p.directory);
@@ -301,6 +306,37 @@ TEST_P(Calls, PlacementTellsTheObject) {
     EXPECT_EQ(left->environment("CUDA_VISIBLE_DEVICES"), "3,1");
   }
   EXPECT_THROW(placement(), Error);
+}
+
+TEST_P(Calls, GpusAreHandedOutOnce) {
+  const internal::TestVariable gpus("CUDA_VISIBLE_DEVICES", "4,6,7");
+  RemoteManager manager(options());
+  const auto refused = [&](Place place) {
+    place.timeout = 50ms;
+    return expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Trouble>(place); }).message();
+  };
+  auto six = manager.create<Trouble>(Place{.gpus = {6}});
+  auto any = manager.create<Trouble>(Place{.gpu_count = 1});
+  auto none = manager.create<Trouble>();
+  EXPECT_EQ(six->where().gpus, std::vector<int>{6});
+  EXPECT_EQ(six->where().devices, std::vector<int>{is_process() ? 0 : 1});
+  EXPECT_EQ(any->where().gpus, std::vector<int>{4});
+  EXPECT_TRUE(none->where().gpus.empty());
+  EXPECT_THAT(refused({.gpu_count = 2}), HasSubstr("GPUs 4, 6, 7, of which 4, 6 are in use"));
+  EXPECT_THAT(refused({.gpus = {6}}), HasSubstr("GPU 6 asked for"));
+  EXPECT_THAT(refused({.gpus = {5}}), HasSubstr("GPU 5 asked for"));
+  EXPECT_THAT(refused({.gpus = {4}, .share_gpus = true}), HasSubstr("are in use")) << "both must want to share";
+  six.close();
+  auto two = manager.create<Trouble>(Place{.gpu_count = 2});  // what was given back
+  EXPECT_EQ(two->where().gpus, (std::vector<int>{6, 7}));
+  two.close();
+  auto left = manager.create<Trouble>(Place{.gpus = {7}, .share_gpus = true});
+  auto right = manager.create<Trouble>(Place{.gpus = {7}, .share_gpus = true});
+  auto other = manager.create<Trouble>(Place{.gpu_count = 1, .share_gpus = true});
+  EXPECT_EQ(right->where().gpus, left->where().gpus);
+  EXPECT_EQ(other->where().gpus, std::vector<int>{6}) << "the one with the fewest users";
+  EXPECT_THROW(manager.create<Trouble>(Place{.gpus = {7, 7}}), Error);
+  EXPECT_THROW(manager.create<Trouble>(Place{.gpus = {7}, .gpu_count = 2}), Error);
 }
 
 TEST_P(Calls, CoresAreTaken) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -82,6 +83,11 @@ void Trouble::throw_error(const std::string& what) { throw parl::Error(what); }
 void Trouble::exit_process(int status) {
   std::cerr << "last words before exit" << std::endl;
   std::exit(status);
+}
+
+void Trouble::raise_signal(int number) {
+  std::cerr << "last words before a signal" << std::endl;
+  std::raise(number);
 }
 
 bool Trouble::hold(const std::string& arrived, const std::string& go) {

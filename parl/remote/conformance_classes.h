@@ -101,6 +101,7 @@ class Trouble {
   void throw_error(const std::string& what);
   void throw_int() { throw 42; }
   void exit_process(int status);
+  void raise_signal(int number);
   int fine() { return 1; }
   void throw_in_destructor() { throws_in_destructor_ = true; }
   // Opens `arrived`, waits for `go` (or a stop request), then returns whether it was the gate.
@@ -117,7 +118,7 @@ class Trouble {
   std::string destructor_gate_;
   bool throws_in_destructor_ = false;
 };
-PARL_REMOTE_CLASS(Trouble, throw_runtime, throw_error, throw_int, exit_process, fine, throw_in_destructor, hold,
-                  sleep_ms, hold_deaf, print, where, environment, create_inside);
+PARL_REMOTE_CLASS(Trouble, throw_runtime, throw_error, throw_int, exit_process, raise_signal, fine, throw_in_destructor,
+                  hold, sleep_ms, hold_deaf, print, where, environment, create_inside);
 
 }  // namespace parl::conformance

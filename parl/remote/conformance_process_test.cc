@@ -57,6 +57,23 @@ TEST_P(Losses, ExitInMethod) {  // C5, C6
   EXPECT_EQ(manager.create<Trouble>()->fine(), 1);
 }
 
+TEST_P(Losses, TheSignalThatKilledItIsNamed) {  // P14
+  RemoteManager manager(options_with_slots(1));
+  for (const int number : {SIGSEGV, SIGABRT}) {
+    auto trouble = manager.create<Trouble>();
+    const double took = seconds_of([&] {
+      const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { trouble->raise_signal(number); });
+      EXPECT_NE(std::string(error.what()).find("last words before a signal"), std::string::npos) << error.what();
+#ifndef __SANITIZE_ADDRESS__  // which has a handler of its own for SIGSEGV
+      EXPECT_NE(std::string(error.what()).find(fmt::format("was killed by signal {}", number)), std::string::npos)
+          << error.what();
+#endif
+    });
+    EXPECT_LT(took, 5);
+  }
+  EXPECT_EQ(manager.create<Trouble>()->fine(), 1);
+}
+
 TEST_P(Losses, OneLossDoesNotFailTheOthers) {  // P11
   RemoteManager manager(options());
   auto objects = manager.create_all<Counter>(3, 4);

@@ -26,6 +26,7 @@
 #include "parl/remote/options.h"
 #include "parl/remote/place.h"
 #include "parl/remote/stats.h"
+#include "parl/remote/status.h"
 
 namespace parl {
 
@@ -84,6 +85,7 @@ class RemoteManager {
   const Options& options() const { return core_->options(); }
   RemoteSlots slots() const { return core_->slots(); }
   RemoteStats stats() const { return core_->stats(); }
+  ManagerStatus status() const { return core_->status(); }
 
  private:
   template <typename T, typename... A>

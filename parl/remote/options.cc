@@ -24,9 +24,9 @@ namespace parl {
 namespace {
 
 constexpr std::string_view kPrefix = "--parl-";
-const std::vector<std::string> kNames = {"--parl-engine",   "--parl-slots",      "--parl-spares",
-                                         "--parl-dir",      "--parl-token-file", "--parl-certificates",
-                                         "--parl-insecure", "--parl-worker"};
+const std::vector<std::string> kNames = {"--parl-engine",     "--parl-slots",        "--parl-spares",   "--parl-dir",
+                                         "--parl-token-file", "--parl-certificates", "--parl-insecure", "--parl-worker",
+                                         "--parl-gpus",       "--parl-metrics"};
 constexpr std::string_view kWorker = "--parl-worker";  // tcp://host:port; fd:N for the library's own use
 constexpr std::string_view kFd = "fd:";
 constexpr std::string_view kInsecure = "--parl-insecure";  // the one without a value
@@ -103,17 +103,17 @@ void keep(std::map<std::string, std::string, std::less<>> found) {
   for (auto& [name, value] : found) command_line().values[name] = std::move(value);
 }
 
-// `rest`: what the user's parser would see, of which a worker of the tcp engine reads --slots.
-int worker_slots(const std::vector<char*>& rest) {
-  constexpr std::string_view kSlots = "--slots";
+// `rest`: what the user's parser would see, of which a worker of the tcp engine reads --slots and --gpus.
+std::optional<std::string> worker_option(const std::vector<char*>& rest, std::string_view name) {
   for (size_t i = 1; i < rest.size(); ++i) {
     const std::string_view arg = rest[i];
-    if (arg.substr(0, kSlots.size()) != kSlots) continue;
-    const bool has_value = arg.size() > kSlots.size() && arg[kSlots.size()] == '=';
-    PARL_CHECK(has_value || i + 1 < rest.size(), "{} wants a number", kSlots);
-    return number_option(kSlots, has_value ? std::string(arg.substr(kSlots.size() + 1)) : rest[i + 1]);
+    if (arg.substr(0, name.size()) != name) continue;
+    const bool has_value = arg.size() > name.size() && arg[name.size()] == '=';
+    if (!has_value && arg.size() > name.size()) continue;  // another one
+    PARL_CHECK(has_value || i + 1 < rest.size(), "{} wants a value", name);
+    return has_value ? std::string(arg.substr(name.size() + 1)) : rest[i + 1];
   }
-  return 1;
+  return std::nullopt;
 }
 
 [[noreturn]] void become_worker(const std::string& where, const std::vector<char*>& rest) {
@@ -121,7 +121,15 @@ int worker_slots(const std::vector<char*>& rest) {
   internal::check_factory();
   if (where.substr(0, kFd.size()) == kFd)
     internal::run_process_worker(number_option(kWorker, where.substr(kFd.size())));
-  internal::run_tcp_worker(where, worker_slots(rest), internal::load_security(internal::resolve({})));
+  const Options options = internal::resolve({});
+  internal::WorkerSettings settings;
+  settings.address = where;
+  if (const auto slots = worker_option(rest, "--slots")) settings.slots = number_option("--slots", *slots);
+  const std::string gpus = worker_option(rest, "--gpus").value_or(options.gpus);
+  settings.gpus = internal::find_gpus(gpus);
+  const bool is_told = !gpus.empty() && gpus != "auto";
+  if (is_told) internal::show_only(settings.gpus);  // before anything can have looked
+  internal::run_tcp_worker(settings, internal::load_security(options));
 }
 
 // Does not return in a worker.
@@ -181,6 +189,8 @@ Options resolve(Options o) {
   o.slots = number(o.slots, "--parl-slots");
   o.spares = number(o.spares, "--parl-spares");
   if (o.directory.empty()) o.directory = option("--parl-dir").value_or("");
+  if (o.gpus.empty()) o.gpus = option("--parl-gpus").value_or("");
+  if (o.metrics.empty()) o.metrics = option("--parl-metrics").value_or("");
   const auto text = [](std::string& given, std::string_view name, const char* variable) {
     if (given.empty()) given = option(name).value_or("");
     const char* environment = std::getenv(variable);

@@ -120,7 +120,8 @@ TEST(Factory, OneNameForEachClass) {
   EXPECT_NO_THROW(internal::check_factory());
   const auto* entry = internal::find_class("two.Twin");
   ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(internal::fingerprint(*entry->info), "parl-remote 1; class two.Twin; f()->i4");
+  EXPECT_EQ(internal::fingerprint(*entry->info),
+            fmt::format("parl-remote {}; class two.Twin; f()->i4", internal::kProtocolVersion));
 }
 
 namespace one {

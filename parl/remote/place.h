@@ -14,7 +14,9 @@ namespace parl {
 
 struct Place {
   std::string name = {};        // for logs and errors; default: the class's name and a number
-  std::vector<int> gpus = {};   // devices the object may see; process: CUDA_VISIBLE_DEVICES before the process starts
+  std::vector<int> gpus = {};   // these, by their machine's numbers; or
+  int gpu_count = 0;            // so many, whichever are free: create waits for them as for a slot
+  bool share_gpus = false;      // others that say so too may have the same ones; else they are this object's alone
   std::vector<int> cores = {};  // processors its thread (and what it starts) may run on; empty: all
   std::optional<std::chrono::milliseconds> timeout = {};  // for create; default: Options::create_timeout
   int max_restarts = 0;  // how often a lost object is built again (see Remote<T>::on_restart)
@@ -24,11 +26,13 @@ struct Placement {
   int32_t index = 0;  // 0, 1, 2... in the order of creation by its manager
   std::string name;   // "Greeter#0", or the Place's name
   std::string engine;
-  std::vector<int> gpus, cores;
+  std::vector<int> gpus;     // by the machine's numbers
+  std::vector<int> devices;  // the same as this process numbers them: "cuda:N"
+  std::vector<int> cores;
   std::string directory;   // the object's own; exists from the first call of placement() on
   int32_t generation = 0;  // how often it was built again after a loss
 };
-PARL_FIELDS(Placement, index, name, engine, gpus, cores, directory, generation);
+PARL_FIELDS(Placement, index, name, engine, gpus, devices, cores, directory, generation);
 
 // Of the object whose constructor, method or destructor runs on this thread. Throws parl::Error elsewhere.
 const Placement& placement();

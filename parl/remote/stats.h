@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "parl/core/fields.h"
+
 namespace parl {
 
 struct RemoteStats {
@@ -16,12 +18,15 @@ struct RemoteStats {
   uint64_t arrays_copied = 0;    // process: one copy, because the caller kept the array or the slab was full
   uint64_t values_skipped = 0;   // Versioned values that the peer had already
 };
+PARL_FIELDS(RemoteStats, objects_created, calls, errors, late_results, restarts, arrays_in_place, arrays_copied,
+            values_skipped);
 
 struct RemoteSlots {
   int total = 0;  // 0: unlimited
   int used = 0;
   int vacant = 0;
 };
+PARL_FIELDS(RemoteSlots, total, used, vacant);
 
 namespace internal {
 

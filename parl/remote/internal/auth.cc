@@ -34,7 +34,10 @@ std::string read_token(const std::string& path) {
   return token;
 }
 
-std::string_view title(Side side) { return side == Side::kWorker ? "parl worker" : "parl learner"; }
+std::string_view title(Side side) {
+  constexpr std::string_view kTitles[] = {"parl worker", "parl learner", "parl observer"};
+  return kTitles[static_cast<size_t>(side)];
+}
 
 }  // namespace
 
@@ -70,11 +73,11 @@ std::string random_nonce() {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-std::string prove(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
+std::string prove(const Security& security, Side side, const Greeting& guest, const Greeting& learner,
                   const std::string& binding) {
   if (security.token.empty()) return {};
   std::string text(title(side));
-  text += worker.nonce;
+  text += guest.nonce;
   text += learner.nonce;
   text += binding;
   std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
@@ -85,20 +88,21 @@ std::string prove(const Security& security, Side side, const Greeting& worker, c
   return std::string(reinterpret_cast<const char*>(mac.data()), size);
 }
 
-bool is_proved(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
+bool is_proved(const Security& security, Side side, const Greeting& guest, const Greeting& learner,
                const std::string& binding, const std::string& mac) {
   if (security.token.empty()) return true;
-  const std::string own = prove(security, side, worker, learner, binding);
+  const std::string own = prove(security, side, guest, learner, binding);
   return own.size() == mac.size() && CRYPTO_memcmp(own.data(), mac.data(), own.size()) == 0;
 }
 
-Greeting make_greeting(const Security& security) {
+Greeting make_greeting(const Security& security, Role role) {
   Greeting greeting;
   greeting.protocol = kProtocolVersion;
   greeting.nonce = random_nonce();
   greeting.has_token = !security.token.empty();
   greeting.pid = ::getpid();
   greeting.host = this_host();
+  greeting.role = role;
   return greeting;
 }
 
@@ -115,8 +119,19 @@ Greeting read_greeting(Reader& reader) {
   greeting.has_token = wire::load<bool>(reader);
   greeting.pid = wire::load<int64_t>(reader);
   greeting.host = wire::load<std::string>(reader);
+  greeting.role = wire::load<Role>(reader);
+  PARL_CHECK(greeting.role == Role::kWorker || greeting.role == Role::kObserver, "it comes in a role of number {}",
+             static_cast<int>(greeting.role));
   reader.finish();
   return greeting;
+}
+
+std::string why_not(const Security& security, const Greeting& learner) {
+  if (learner.has_token && security.token.empty())
+    return "the learner asks for a token: set PARL_TOKEN_FILE to a copy of its file";
+  if (!learner.has_token && !security.token.empty())
+    return "this side has a token (PARL_TOKEN_FILE) and the learner has none: it may be somebody else's";
+  return {};
 }
 
 }  // namespace parl::internal

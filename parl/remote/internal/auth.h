@@ -34,18 +34,22 @@ void check_guarded(const Address& address, const Security& security);
 // `host`: the one that was dialled, whose name its certificate must bear ("*": any); empty: this is the learner's side.
 std::unique_ptr<Transport> make_transport(UniqueFd socket, const Security& security, const std::string& host);
 
-enum class Side : uint8_t { kWorker, kLearner };
+enum class Side : uint8_t { kWorker, kLearner, kObserver };
 
 std::string random_nonce();
+// Who a peer says it is that dials in.
+inline Side side_of(const Greeting& guest) { return guest.role == Role::kObserver ? Side::kObserver : Side::kWorker; }
 // What `side` sends to show that it has the token; empty without one. `binding`: the channel's (transport.h).
-std::string prove(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
+std::string prove(const Security& security, Side side, const Greeting& guest, const Greeting& learner,
                   const std::string& binding);
 // In constant time. True also when there is no token.
-bool is_proved(const Security& security, Side side, const Greeting& worker, const Greeting& learner,
+bool is_proved(const Security& security, Side side, const Greeting& guest, const Greeting& learner,
                const std::string& binding, const std::string& mac);
 
-Greeting make_greeting(const Security& security);
+Greeting make_greeting(const Security& security, Role role = Role::kWorker);
 // Reads a Greeting. Throws parl::Error that says what differs when the peer is of another protocol.
 Greeting read_greeting(Reader& reader);
+// Why a guest goes no further with this learner; empty: it may prove who it is.
+std::string why_not(const Security& security, const Greeting& learner);
 
 }  // namespace parl::internal

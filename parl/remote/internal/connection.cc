@@ -217,6 +217,8 @@ void Connection::judge_later(Time due) {
 
 void Connection::say_alive(Time now) {
   spoke_ = now;
+  const auto keep = listener_;
+  keep->on_beat();
   {
     std::lock_guard lock(send_mutex_);
     const bool has_spoken = sender_.bytes_sent() != sent_before_;

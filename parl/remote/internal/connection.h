@@ -33,6 +33,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual void on_open(const std::shared_ptr<Connection>& self) = 0;
     // What it throws is garbage of the peer: the connection ends, and on_end() says why.
     virtual void on_frame(uint32_t object, Frame frame) = 0;
+    // It is time for a sign of life. One is sent when this has sent nothing and nothing else was.
+    virtual void on_beat() {}
     // Once, last of all.
     virtual void on_end(const std::string& why) = 0;
   };

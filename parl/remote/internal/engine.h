@@ -17,9 +17,12 @@
 
 #include "parl/remote/internal/call.h"
 #include "parl/remote/internal/class_info.h"
+#include "parl/remote/internal/gpus.h"
+#include "parl/remote/internal/slot_book.h"
 #include "parl/remote/options.h"
 #include "parl/remote/place.h"
 #include "parl/remote/stats.h"
+#include "parl/remote/status.h"
 
 namespace parl::internal {
 
@@ -27,6 +30,10 @@ namespace parl::internal {
 struct ManagerShared {
   Options options;  // resolved
   StatCounters stats;
+  std::shared_ptr<SlotBook> slots;
+  Gpus gpus;  // that this program may hand out; tcp: workers have theirs
+  const std::shared_ptr<GpuBook> gpu_book = std::make_shared<GpuBook>();
+  const TimePoint since = std::chrono::steady_clock::now();
 };
 
 // A constructor call: which one, with which arguments. Kept for re-creation where max_restarts > 0.
@@ -46,7 +53,7 @@ struct CreateRequest {
   Placement placement;  // complete but for the directory's existence
   TimePoint deadline = kForever;
   bool is_taken = false;       // the object exists already and is taken, not built
-  std::shared_ptr<void> slot;  // give it to the channel (ObjectChannel's constructor)
+  std::shared_ptr<void> slot;  // with its GPUs; give it to the channel (ObjectChannel's constructor)
 };
 
 class ObjectChannel : public std::enable_shared_from_this<ObjectChannel> {
@@ -118,6 +125,10 @@ class Engine {
   }
   // The counts, from those of the manager's bound and of the objects that live.
   virtual RemoteSlots slots(const RemoteSlots& book) { return book; }
+  // True: create() hands out GPUs, of the machine that it chooses. False: request.placement has them already.
+  virtual bool hands_out_gpus() const { return false; }
+  // Adds what it knows of its workers. Does not wait for I/O.
+  virtual void describe(ManagerStatus& status) { (void)status; }
   // Fails every pending call with `closed`, ends all objects, and returns when all are gone or `deadline` has passed;
   // then what still runs is killed (process) or leaked with an error that names it (thread). Once, before the
   // destructor.

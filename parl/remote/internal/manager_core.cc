@@ -13,7 +13,9 @@
 #include "parl/core/log.h"
 #include "parl/remote/internal/context.h"
 #include "parl/remote/internal/inline_engine.h"
+#include "parl/remote/internal/metrics_server.h"
 #include "parl/remote/internal/process_engine.h"
+#include "parl/remote/internal/status.h"
 #include "parl/remote/internal/tcp_engine.h"
 #include "parl/remote/internal/thread_engine.h"
 
@@ -166,8 +168,13 @@ bool RemoteObject::close(std::chrono::nanoseconds timeout) {
 ManagerCore::ManagerCore(Options explicit_options) : fork_generation_(internal::fork_generation()) {
   shared_->options = resolve(std::move(explicit_options));
   choose_directory();
-  slots_ = std::make_shared<SlotBook>(shared_->options.slots);
+  shared_->slots = std::make_shared<SlotBook>(shared_->options.slots);
+  shared_->gpus = find_gpus(shared_->options.gpus);
   engine_ = make_engine(shared_);
+  if (!options().metrics.empty())
+    metrics_ = std::make_unique<MetricsServer>(options().metrics, options().insecure,
+                                               [this] { return to_prometheus(status()); });
+  if (metrics_) shared_->options.metrics = metrics_->address();
 }
 
 ManagerCore::~ManagerCore() {
@@ -205,7 +212,6 @@ CreateRequest ManagerCore::make_request(const ClassInfo& info, Place place, int 
   request.placement.index = index;
   request.placement.name = place.name.empty() ? fmt::format("{}#{}", info.name, index) : place.name;
   request.placement.engine = options().engine;
-  request.placement.gpus = place.gpus;
   request.placement.cores = place.cores;
   std::string folder = fmt::format("{}-{}", index, request.placement.name);
   std::replace_if(
@@ -231,12 +237,27 @@ std::shared_ptr<RemoteObject> ManagerCore::take(const ClassInfo& info, Place pla
 
 std::shared_ptr<ObjectChannel> ManagerCore::build(CreateRequest request) {
   if (is_shut_) throw_remote(RemoteErrorKind::kClosed, "the manager has ended; no object can be created");
-  if (!request.slot) request.slot = slots_->acquire(request.deadline);
+  if (!request.slot) request.slot = shared_->slots->acquire(request.deadline);
+  if (!engine_->hands_out_gpus()) assign_gpus(request);
   std::shared_ptr<ObjectChannel> channel =
       request.is_taken ? engine_->take(std::move(request)) : engine_->create(std::move(request));
   ++shared_->stats.objects_created;
   return channel;
 }
+
+void ManagerCore::assign_gpus(CreateRequest& request) {
+  const GpuWish wish(request.place);
+  if (wish.is_empty()) return;
+  GpuBook::Lease lease = shared_->gpu_book->take(this_host(), shared_->gpus.ids, wish, request.deadline);
+  request.placement.gpus = lease.ids;
+  request.placement.devices = shared_->gpus.devices_of(lease.ids);
+  struct Hold {
+    std::shared_ptr<void> slot, gpus;
+  };
+  request.slot = std::make_shared<Hold>(Hold{std::move(request.slot), std::move(lease.hold)});
+}
+
+ManagerStatus ManagerCore::status() { return describe_manager(*engine_, *shared_); }
 
 void ManagerCore::overlap(int n, const std::function<void(int)>& build) {
   std::vector<std::exception_ptr> failures(static_cast<size_t>(n));
@@ -265,7 +286,9 @@ void ManagerCore::overlap(int n, const std::function<void(int)>& build) {
 
 void ManagerCore::shutdown(std::chrono::nanoseconds timeout) {
   if (is_shut_.exchange(true)) return;
-  slots_->close();
+  metrics_.reset();
+  shared_->slots->close();
+  shared_->gpu_book->close();
   engine_->shutdown(deadline_in(timeout));
   if (!owns_directory_) return;
   std::error_code ignored;

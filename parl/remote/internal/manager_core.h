@@ -8,11 +8,11 @@
 #include <string>
 
 #include "parl/remote/internal/engine.h"
-#include "parl/remote/internal/slot_book.h"
 
 namespace parl::internal {
 
 class ManagerCore;
+class MetricsServer;
 
 // One object as its handle sees it: the channel of the present incarnation, and the policy that builds the next.
 // Thread rule: any thread.
@@ -73,7 +73,8 @@ class ManagerCore : public std::enable_shared_from_this<ManagerCore> {
   void shutdown(std::chrono::nanoseconds timeout);
   bool forked() const { return in_child(); }
 
-  RemoteSlots slots() { return engine_->slots(slots_->read()); }
+  RemoteSlots slots() { return engine_->slots(shared_->slots->read()); }
+  ManagerStatus status();
   RemoteStats stats() const { return shared_->stats.read(); }
   const Options& options() const { return shared_->options; }
   StatCounters& counters() { return shared_->stats; }
@@ -82,10 +83,11 @@ class ManagerCore : public std::enable_shared_from_this<ManagerCore> {
   bool in_child() const;
   CreateRequest make_request(const ClassInfo& info, Place place, int index);
   void choose_directory();
+  void assign_gpus(CreateRequest& request);
 
   std::shared_ptr<ManagerShared> shared_ = std::make_shared<ManagerShared>();
-  std::shared_ptr<SlotBook> slots_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<MetricsServer> metrics_;  // asks the engine
   std::atomic<int> next_index_{0};
   std::atomic<bool> is_shut_{false};
   const int64_t fork_generation_;

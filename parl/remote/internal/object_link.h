@@ -44,6 +44,9 @@ class ObjectLink {
   virtual void expect_end() = 0;
   virtual bool wait_ended(TimePoint deadline) = 0;
 
+  // A call or the constructor failed there.
+  virtual void note_failure(const RemoteFailure& failure) { (void)failure; }
+
   // Why on_end() came: "(pid 12) was killed by signal 9 (Killed)"; with its last lines, if there are any.
   virtual std::string end_text() const = 0;
   virtual int64_t pid() const = 0;

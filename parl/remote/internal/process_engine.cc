@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <set>
 
 #include "parl/core/check.h"
@@ -37,7 +38,7 @@ class ProcessEngine final : public Engine {
  private:
   using Link = std::shared_ptr<ProcessLink>;
 
-  Link start(const std::string& name, const std::string& log_file, const Place& place);
+  Link start(const std::string& name, const Placement& placement);
   Link take_spare();
   void fill_spares();
   void await_hello(const CreateRequest& request, ProcessLink& link) const;
@@ -61,8 +62,6 @@ std::string log_file(const Placement& placement) {
   return placement.directory.empty() ? "" : placement.directory + "/worker.log";
 }
 
-std::string join(const std::vector<int>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
-
 void ProcessEngine::check_open() const {
   if (closed_) throw_remote(RemoteErrorKind::kClosed, "the manager is closed");
 }
@@ -77,12 +76,13 @@ void ProcessEngine::forget(ProcessLink& link) {
   links_.erase(link.shared_from_this());
 }
 
-ProcessEngine::Link ProcessEngine::start(const std::string& name, const std::string& log_file, const Place& place) {
+ProcessEngine::Link ProcessEngine::start(const std::string& name, const Placement& placement) {
   ProcessLink::Settings settings;
   settings.spawn.arguments = {kWorkerOption, fmt::format("fd:{}", kWorkerSocket)};
-  if (!place.gpus.empty()) settings.spawn.environment = {{"CUDA_VISIBLE_DEVICES", join(place.gpus)}};
+  if (!placement.gpus.empty())
+    settings.spawn.environment = {{"CUDA_VISIBLE_DEVICES", shared_->gpus.visible(placement.gpus)}};
   settings.name = name;
-  settings.log_file = log_file;
+  settings.log_file = log_file(placement);
   settings.slab_bytes = shared_->options.slab_bytes;
   settings.on_collected = [this](ProcessLink& link) { forget(link); };
   std::lock_guard lock(mutex_);  // also: it must not be collected before it is listed
@@ -111,7 +111,7 @@ void ProcessEngine::fill_spares() {
       if (closed_ || static_cast<int>(spares_.size()) >= shared_->options.spares) return;
       name = fmt::format("spare {}", ++started_spares_);
     }
-    Link link = start(name, "", {});
+    Link link = start(name, {});
     std::lock_guard lock(mutex_);
     spares_.push_back(std::move(link));
   }
@@ -143,8 +143,10 @@ void ProcessEngine::await_hello(const CreateRequest& request, ProcessLink& link)
 }
 
 std::shared_ptr<ObjectChannel> ProcessEngine::create(CreateRequest request) {
-  Link link = request.place.gpus.empty() ? take_spare() : nullptr;  // a spare's devices are settled already
-  if (!link) link = start(request.placement.name, log_file(request.placement), request.place);
+  std::vector<int>& devices = request.placement.devices;
+  std::iota(devices.begin(), devices.end(), 0);          // its process sees no others
+  Link link = devices.empty() ? take_spare() : nullptr;  // a spare's devices are settled already
+  if (!link) link = start(request.placement.name, request.placement);
   await_hello(request, *link);
   auto channel = std::make_shared<WireChannel>(request, shared_, link);
   {

@@ -20,6 +20,7 @@
 #include "parl/core/log.h"
 #include "parl/remote/internal/process_test_class.h"
 #include "parl/remote/internal/spawn.h"
+#include "parl/remote/internal/test_environment.h"
 
 namespace parl::internal {
 namespace {
@@ -279,9 +280,11 @@ TEST(ProcessEngine, OutputReachesTheLogWithItsName) {
 }
 
 TEST(ProcessEngine, DevicesAreSetBeforeTheProcessStarts) {
+  const TestVariable gpus("CUDA_VISIBLE_DEVICES", "0,1,3");
   ProbeEngine engine;
   auto request = engine.request();
-  request.place.gpus = {1, 3};
+  request.placement.gpus = {1, 3};
+  request.placement.devices = {1, 2};
   Probe probe(engine.engine().create(request));
   EXPECT_EQ((probe.get<std::string>(Do::kEnvironment, std::string("CUDA_VISIBLE_DEVICES"))), "1,3");
 }

@@ -163,6 +163,7 @@ ProbeEngine::ProbeEngine(Options options) {
   enter_probe();
   if (options.spares < 0) options.spares = 0;
   shared_->options = options;
+  shared_->gpus = find_gpus(options.gpus);
   engine_ = make_process_engine(shared_);
 }
 

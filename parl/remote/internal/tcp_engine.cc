@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -19,6 +20,8 @@
 #include "parl/remote/internal/context.h"
 #include "parl/remote/internal/io_loop.h"
 #include "parl/remote/internal/spawn.h"
+#include "parl/remote/internal/status.h"
+#include "parl/remote/internal/tcp_choice.h"
 #include "parl/remote/internal/tcp_peer.h"
 #include "parl/remote/internal/wire_channel.h"
 
@@ -31,11 +34,7 @@ constexpr int kMostAtOnce = 64;                           // connections taken b
 constexpr auto kFarewell = std::chrono::seconds(2);       // for what was sent last
 constexpr auto kListenLater = std::chrono::milliseconds(100);
 constexpr auto kComplainEvery = std::chrono::seconds(5);
-
-bool can_build(const OfferedClass& offered, const CreateRequest& request) {
-  const std::string& wanted = request.constructor->constructor().signature;
-  return std::find(offered.constructors.begin(), offered.constructors.end(), wanted) != offered.constructors.end();
-}
+constexpr auto kNewsEvery = std::chrono::milliseconds(200);
 
 class TcpEngine final : public Engine, public TcpPeer::Owner {
  public:
@@ -45,13 +44,16 @@ class TcpEngine final : public Engine, public TcpPeer::Owner {
   std::shared_ptr<ObjectChannel> create(CreateRequest request) override;
   std::shared_ptr<ObjectChannel> take(CreateRequest request) override;
   RemoteSlots slots(const RemoteSlots& book) override;
+  bool hands_out_gpus() const override { return true; }
+  void describe(ManagerStatus& status) override;
   void shutdown(TimePoint deadline) override;
 
   void on_ready(const std::shared_ptr<TcpPeer>& peer) override;
   void on_place_free() override;
   void on_refused(const std::string& where, const std::string& text) override;
   void on_stranger_gone(const std::string& where, const std::string& why) override;
-  void on_gone(const std::shared_ptr<TcpPeer>& peer) override;
+  void on_gone(const std::shared_ptr<TcpPeer>& peer, const std::string& loss) override;
+  const ManagerStatus& on_ask() override;
 
  private:
   using Peer = std::shared_ptr<TcpPeer>;
@@ -75,12 +77,9 @@ class TcpEngine final : public Engine, public TcpPeer::Owner {
     std::erase_if(strangers_, [&](const Stranger& stranger) { return stranger.peer == peer; });
   }
   void check_open() const;
+  std::string last_refusal(const char* whose) const;
   template <typename Choose, typename Explain>
   Link await(const CreateRequest& request, Choose&& choose, Explain&& explain);
-  Link choose_worker(const CreateRequest& request);
-  Link choose_object(const CreateRequest& request);
-  std::string why_no_worker(const CreateRequest& request);
-  std::string why_no_object(const CreateRequest& request);
   std::shared_ptr<ObjectChannel> begin(const CreateRequest& request, const Link& link);
   std::set<Peer> await_objects(const std::vector<std::shared_ptr<WireChannel>>& channels, TimePoint deadline);
 
@@ -93,6 +92,8 @@ class TcpEngine final : public Engine, public TcpPeer::Owner {
   UniqueFd reserve_;        // closed for a moment to turn somebody away when descriptors have run out; the loop's
   TimePoint complained_{};  // this and the next are the loop's
   int unsaid_ = 0;          // complaints since then
+  ManagerStatus news_;      // what observers are told; this and the next are the loop's
+  TimePoint told_{};
   std::unique_ptr<IoLoop> loop_;
 
   mutable std::mutex mutex_;
@@ -101,6 +102,8 @@ class TcpEngine final : public Engine, public TcpPeer::Owner {
   std::vector<Stranger> strangers_;  // both in the order of their coming
   std::vector<Peer> peers_;
   std::string last_refusal_;
+  std::deque<std::string> losses_;  // the newest first
+  uint64_t lost_ = 0, refused_ = 0;
   std::vector<std::weak_ptr<WireChannel>> channels_;
 };
 
@@ -191,9 +194,9 @@ void TcpEngine::listen_later(int listener) {
 // False: nobody has had his time yet, and newcomers wait in the kernel.
 bool TcpEngine::make_room() {
   std::lock_guard lock(mutex_);
-  const size_t most =
-      std::min(kMostStrangers, static_cast<size_t>(shared_->options.max_connections) -
-                                   std::min(peers_.size(), static_cast<size_t>(shared_->options.max_connections)));
+  const size_t most = std::clamp(static_cast<size_t>(shared_->options.max_connections) -
+                                     std::min(peers_.size(), static_cast<size_t>(shared_->options.max_connections)),
+                                 size_t{1}, kMostStrangers);  // at least one, who may be an observer
   std::map<std::string, size_t> counts;
   size_t count = 0;
   for (const Stranger& stranger : strangers_) {
@@ -218,9 +221,6 @@ void TcpEngine::admit(UniqueFd socket) {
   {
     std::lock_guard lock(mutex_);
     if (closed_) return;
-    if (peers_.size() >= static_cast<size_t>(shared_->options.max_connections))
-      return complain(
-          fmt::format("{} workers are connected: no more are taken (Options::max_connections)", peers_.size()));
     const std::string source = peer_name(socket.get());
     strangers_.push_back({peer, source.substr(0, source.rfind(':')), std::chrono::steady_clock::now()});
   }
@@ -243,15 +243,22 @@ void TcpEngine::judge_stranger(const std::weak_ptr<TcpPeer>& weak) {
 }
 
 void TcpEngine::on_ready(const Peer& peer) {
-  bool is_late;
+  std::string why_not;
   {
     std::lock_guard lock(mutex_);
-    forget_stranger(peer);
-    peers_.push_back(peer);
-    changed_.notify_all();
-    is_late = closed_;
+    if (closed_) {
+      why_not = "the manager has ended";
+    } else if (peers_.size() >= static_cast<size_t>(shared_->options.max_connections)) {
+      why_not = fmt::format("{} workers are connected: no more are taken (Options::max_connections)", peers_.size());
+    } else {
+      forget_stranger(peer);
+      peers_.push_back(peer);
+      changed_.notify_all();
+    }
   }
-  if (is_late) peer->bye("the manager has ended", false);
+  if (why_not.empty()) return;
+  complain(fmt::format("a worker at {} is sent away: {}", peer->connection().peer(), why_not));
+  peer->bye(why_not, false);  // it stays a stranger until it has gone
 }
 
 void TcpEngine::on_place_free() {
@@ -266,11 +273,17 @@ void TcpEngine::on_stranger_gone(const std::string& where, const std::string& wh
 void TcpEngine::on_refused(const std::string& where, const std::string& text) {
   complain(fmt::format("a worker at {} is refused: {}", where, text));
   std::lock_guard lock(mutex_);
-  last_refusal_ = text;
+  ++refused_;
+  last_refusal_ = shortened(text, ManagerStatus::kLongestText);
 }
 
-void TcpEngine::on_gone(const Peer& peer) {
+void TcpEngine::on_gone(const Peer& peer, const std::string& loss) {
   std::lock_guard lock(mutex_);
+  if (!loss.empty()) {
+    ++lost_;
+    losses_.push_front(shortened(loss, ManagerStatus::kLongestText));
+    if (losses_.size() > ManagerStatus::kMostLosses) losses_.pop_back();
+  }
   forget_stranger(peer);
   std::erase(peers_, peer);
   changed_.notify_all();
@@ -298,88 +311,6 @@ TcpEngine::Link TcpEngine::await(const CreateRequest& request, Choose&& choose, 
   }
 }
 
-// The one with the fewest objects, so that they spread over machines.
-TcpEngine::Link TcpEngine::choose_worker(const CreateRequest& request) {
-  const std::string own = fingerprint(*request.info);
-  for (;;) {
-    Peer best;
-    int fewest = 0;
-    for (const Peer& peer : peers_) {
-      if (peer->is_object() || peer->vacant() <= 0) continue;
-      const OfferedClass* offered = peer->find(request.info->name);
-      if (!offered || offered->fingerprint != own || !can_build(*offered, request)) continue;
-      const int used = peer->used();
-      if (best && used >= fewest) continue;
-      best = peer;
-      fewest = used;
-    }
-    if (!best) return nullptr;
-    if (Link link = best->reserve()) return link;
-  }
-}
-
-TcpEngine::Link TcpEngine::choose_object(const CreateRequest& request) {
-  const std::string own = fingerprint(*request.info);
-  for (const Peer& peer : peers_) {
-    if (!peer->is_object()) continue;
-    const OfferedClass* offered = peer->find(request.info->name);
-    if (!offered || offered->fingerprint != own) continue;
-    if (Link link = peer->reserve()) return link;
-  }
-  return nullptr;
-}
-
-std::string TcpEngine::why_no_worker(const CreateRequest& request) {
-  const std::string own = fingerprint(*request.info);
-  int workers = 0, slots = 0, used = 0, matching = 0;
-  std::string difference;
-  for (const Peer& peer : peers_) {
-    if (peer->is_object()) continue;
-    ++workers;
-    slots += peer->slots();
-    used += peer->used();
-    const OfferedClass* offered = peer->find(request.info->name);
-    if (!offered) {
-      difference = fmt::format("; the worker on {} (pid {}) does not offer the class (parl::offer in its main does)",
-                               peer->host(), peer->pid());
-    } else if (offered->fingerprint != own) {
-      difference = peer->how_it_differs(*offered, own);
-    } else if (!can_build(*offered, request)) {
-      difference = fmt::format(
-          "; the worker on {} (pid {}) cannot build {}{}; it offers: {}{}. parl::offer<Class(arguments)>() in its main "
-          "offers more",
-          peer->host(), peer->pid(), request.info->name, request.constructor->constructor().signature,
-          request.info->name, fmt::join(offered->constructors, ", " + request.info->name));
-    } else {
-      ++matching;
-    }
-  }
-  std::string text =
-      fmt::format("no place for a {}: {} workers are connected to {}, {} offer the class, {} of {} slots are in use",
-                  request.info->name, workers, address_.text(), matching, used, slots);
-  if (workers == 0) text += fmt::format(". Start some: <program> --parl-worker {} --slots N", address_.text());
-  if (matching == 0) text += difference;
-  if (!last_refusal_.empty()) text += "; the last worker that came was refused: " + last_refusal_;
-  return text;
-}
-
-std::string TcpEngine::why_no_object(const CreateRequest& request) {
-  const std::string own = fingerprint(*request.info);
-  int objects = 0;
-  std::string difference;
-  for (const Peer& peer : peers_) {
-    if (!peer->is_object()) continue;
-    ++objects;
-    const OfferedClass* offered = peer->find(request.info->name);
-    if (offered && offered->fingerprint != own) difference = peer->how_it_differs(*offered, own);
-  }
-  std::string text = fmt::format("no {} has dialled in to {} and is free ({} objects of all classes are there)",
-                                 request.info->name, address_.text(), objects);
-  text += difference;
-  if (!last_refusal_.empty()) text += "; the last one that came was refused: " + last_refusal_;
-  return text;
-}
-
 std::shared_ptr<ObjectChannel> TcpEngine::begin(const CreateRequest& request, const Link& link) {
   auto channel = std::make_shared<WireChannel>(request, shared_, link);
   bool is_closed;
@@ -399,15 +330,50 @@ std::shared_ptr<ObjectChannel> TcpEngine::begin(const CreateRequest& request, co
 }
 
 std::shared_ptr<ObjectChannel> TcpEngine::create(CreateRequest request) {
+  GpuBook& gpus = *shared_->gpu_book;
   const Link link = await(
-      request, [&] { return choose_worker(request); }, [&] { return why_no_worker(request); });
+      request, [&] { return choose_worker(peers_, request, gpus); },
+      [&] { return why_no_worker(peers_, request, gpus, address_.text()) + last_refusal("worker"); });
+  request.placement.gpus = link->gpus();
+  request.placement.devices = link->devices();
   return begin(request, link);
 }
 
 std::shared_ptr<ObjectChannel> TcpEngine::take(CreateRequest request) {
+  if (!GpuWish(request.place).is_empty())
+    throw_remote(RemoteErrorKind::kRefused, "get_remote: an object that dials in has its GPUs already; ask for none");
   const Link link = await(
-      request, [&] { return choose_object(request); }, [&] { return why_no_object(request); });
+      request, [&] { return choose_object(peers_, request); },
+      [&] { return why_no_object(peers_, request, address_.text()) + last_refusal("one"); });
   return begin(request, link);
+}
+
+// Under mutex_; for a refusal.
+std::string TcpEngine::last_refusal(const char* whose) const {
+  return last_refusal_.empty() ? "" : fmt::format("; the last {} that came was refused: {}", whose, last_refusal_);
+}
+
+void TcpEngine::describe(ManagerStatus& status) {
+  std::lock_guard lock(mutex_);
+  status.strangers = static_cast<int32_t>(strangers_.size());
+  status.lost = lost_;
+  status.refused = refused_;
+  status.last_losses.assign(losses_.begin(), losses_.end());
+  status.last_refusal = last_refusal_;
+  for (const Peer& peer : peers_) {
+    ++(peer->is_object() ? status.offers : status.workers);
+    if (status.list.size() < static_cast<size_t>(ManagerStatus::kMostWorkers)) status.list.push_back(peer->describe());
+  }
+}
+
+// A crowd of observers costs no more than a few: they hear the same.
+const ManagerStatus& TcpEngine::on_ask() {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (now - told_ >= kNewsEvery) {
+    news_ = describe_manager(*this, *shared_);
+    told_ = now;
+  }
+  return news_;
 }
 
 RemoteSlots TcpEngine::slots(const RemoteSlots& book) {
@@ -480,7 +446,8 @@ void TcpEngine::shutdown(TimePoint deadline) {
     }
     changed_.wait(lock, is_done);
   }
-  loop_.reset();  // joins: no handler runs any more
+  delete loop_.get();  // joins: no handler runs any more; until then they use loop_, which reset() would empty first
+  loop_.release();
   listeners_.clear();
   if (address_.is_unix()) ::unlink(address_.path.c_str());
 }

@@ -371,7 +371,7 @@ TEST(Tcp, AWorkerThatLacksTheConstructorIsNotChosen) {
   RemoteManager manager(options);
   RawPeer peer(manager.engine());
   const ClassInfo& info = class_info<Counter>();
-  peer.offer({100, false, {{info.name, fingerprint(info), {"(f8)"}}}});
+  peer.offer({100, false, {{info.name, fingerprint(info), {"(f8)"}}}, {}, {}});
   ASSERT_TRUE(eventually([&] { return manager.slots().total == 100; }));
   const auto error =
       expect_remote_error(RemoteErrorKind::kRefused, [&] { manager.create<Counter>(Place{.timeout = 20ms}, 7); });
@@ -486,6 +486,7 @@ TEST(Tcp, ProofsDifferBySideNonceAndChannel) {
   const std::string mac = prove(security, Side::kWorker, a, b, "channel");
   EXPECT_TRUE(is_proved(security, Side::kWorker, a, b, "channel", mac));
   EXPECT_FALSE(is_proved(security, Side::kLearner, a, b, "channel", mac));
+  EXPECT_FALSE(is_proved(security, Side::kObserver, a, b, "channel", mac));
   EXPECT_FALSE(is_proved(security, Side::kWorker, b, a, "channel", mac));
   EXPECT_FALSE(is_proved(security, Side::kWorker, a, make_greeting(security), "channel", mac));
   EXPECT_FALSE(is_proved(security, Side::kWorker, a, b, "channel", ""));

@@ -15,8 +15,15 @@ class Hopeless {
     raise_error(why);
     return 0;
   }
+  // Without an end that the stack could hold.
+  int dig(int depth) {
+    if (depth < 0) return 0;
+    volatile char earth[4096];
+    earth[depth % 4096] = 1;
+    return dig(depth + 1) + earth[0];
+  }
 };
-PARL_REMOTE_CLASS(Hopeless, fail);
+PARL_REMOTE_CLASS(Hopeless, fail, dig);
 }  // namespace tcp_faults_test
 
 namespace parl::internal {
@@ -80,6 +87,46 @@ TEST(TcpFaults, TheLastWordsOfAWorkerThatTerminates) {
   const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { hopeless->fail("it was not meant so"); });
   EXPECT_THAT(error.what(), HasSubstr("said before"));
   EXPECT_THAT(error.what(), HasSubstr("it was not meant so"));
+}
+
+TEST(TcpFaults, AWorkerThatIsAskedToStopSaysGoodbye) {
+  Options options = tcp("tcp://127.0.0.1:0");
+  options.heartbeat_timeout = 60s;  // it is not this that tells the learner
+  RemoteManager manager(options);
+  const TestWorker worker(manager.engine(), 2);
+  auto trouble = manager.create<Trouble>();
+  const Gate arrived, go;
+  auto held = trouble.async()->hold(arrived.path(), go.path());  // returns when it is asked to stop
+  ASSERT_TRUE(Gate::wait(arrived.path()));
+  const double took = seconds_of([&] {
+    worker.signal(SIGTERM);
+    const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { held.get(); });
+    EXPECT_THAT(error.message(), HasSubstr("worker was asked to stop (SIGTERM)"));
+    EXPECT_TRUE(eventually([&] { return manager.slots().total == 0; }));
+  });
+  EXPECT_LT(took, 10);
+  EXPECT_EQ(worker.wait_end(), 128 + SIGTERM);
+  EXPECT_EQ(manager.status().lost, 0u) << "it was a goodbye";
+}
+
+TEST(TcpFaults, AWorkerWithoutALearnerStopsToo) {
+  TestWorker worker(free_tcp_address(), 1);
+  ASSERT_TRUE(eventually([&] { return worker.output().find("trying again") != std::string::npos; }, 20s));
+  worker.signal(SIGTERM);
+  EXPECT_EQ(worker.wait_end(), 128 + SIGTERM);
+}
+
+TEST(TcpFaults, AnOverflowOfTheStackIsNamed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer has its own handler and stack";
+#endif
+  RemoteManager manager(tcp("tcp://127.0.0.1:0"));
+  const TestWorker worker(manager.engine(), 1);
+  auto hopeless = manager.create<tcp_faults_test::Hopeless>();
+  const auto error = expect_remote_error(RemoteErrorKind::kLost, [&] { hopeless->dig(1); });
+  EXPECT_THAT(error.what(), HasSubstr("was killed by signal 11"));
+  EXPECT_TRUE(eventually([&] { return manager.status().lost == 1; }));
+  EXPECT_EQ(worker.wait_end(), -SIGSEGV);
 }
 
 TEST(TcpFaults, AKilledLearnerIsFollowedByTheNext) {

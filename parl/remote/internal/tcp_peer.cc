@@ -10,10 +10,16 @@ namespace parl::internal {
 namespace {
 
 constexpr size_t kMostClasses = 10000;
+constexpr size_t kMostGpus = 1024;
 
 bool is_last(const Frame& frame) {
   return frame.kind == static_cast<uint8_t>(FrameKind::kGone) ||
          (frame.kind == static_cast<uint8_t>(FrameKind::kFailure) && frame.id == 0);
+}
+
+bool is_answer(const Frame& frame) {
+  return frame.kind == static_cast<uint8_t>(FrameKind::kResult) ||
+         (frame.kind == static_cast<uint8_t>(FrameKind::kFailure) && frame.id != 0);
 }
 
 }  // namespace
@@ -39,6 +45,8 @@ void TcpPeer::on_control(Frame frame) {
   if (kind == ControlKind::kHello && stage_ == Stage::kHello) return on_hello(reader);
   if (kind == ControlKind::kProof && stage_ == Stage::kProof) return on_proof(reader);
   if (kind == ControlKind::kOffer && stage_ == Stage::kOffer) return on_offer(reader);
+  if (kind == ControlKind::kAsk && stage_ == Stage::kAsk) return on_ask();
+  if (kind == ControlKind::kFacts && stage_ == Stage::kReady) return meter_.note_facts(wire::load<WorkerFacts>(reader));
   if (kind == ControlKind::kOutput && stage_ == Stage::kReady) return output_->feed(wire::load<std::string>(reader));
   if (kind == ControlKind::kBye && stage_ >= Stage::kOffer) return on_bye(reader);
   raise("a message of kind {} has no place here", frame.kind);
@@ -46,13 +54,13 @@ void TcpPeer::on_control(Frame frame) {
 
 void TcpPeer::on_hello(Reader& reader) {
   try {
-    worker_ = read_greeting(reader);
+    guest_ = read_greeting(reader);
   } catch (const WireError&) {
     throw;  // no peer of ours
   } catch (const Error& error) {
     return refuse(error.what());
   }
-  if (!security_.token.empty() && !worker_.has_token)
+  if (!security_.token.empty() && !guest_.has_token)
     return refuse("this learner asks for a token: set PARL_TOKEN_FILE to a copy of the file that the learner has");
   stage_ = Stage::kProof;
   connection_->tell(ControlKind::kChallenge, own_);
@@ -60,13 +68,21 @@ void TcpPeer::on_hello(Reader& reader) {
 
 void TcpPeer::on_proof(Reader& reader) {
   const auto proof = wire::load<Proof>(reader);
-  if (!is_proved(security_, Side::kWorker, worker_, own_, connection_->binding(), proof.mac))
+  if (!is_proved(security_, side_of(guest_), guest_, own_, connection_->binding(), proof.mac))
     return refuse("its token is not the one of this learner");
-  stage_ = Stage::kOffer;
-  connection_->trust({}, 1 + kMostSlots, heartbeat_ / 4, heartbeat_);
+  const bool is_observer = guest_.role == Role::kObserver;
+  stage_ = is_observer ? Stage::kAsk : Stage::kOffer;
+  if (!is_observer) connection_->trust({}, 1 + kMostSlots, heartbeat_ / 4, heartbeat_);
   connection_->tell(
       ControlKind::kWelcome,
-      Welcome{prove(security_, Side::kLearner, worker_, own_, connection_->binding()), heartbeat_.count()});
+      Welcome{prove(security_, Side::kLearner, guest_, own_, connection_->binding()), heartbeat_.count()});
+}
+
+// It stays a stranger: it has no slots, and has to be gone as soon as one.
+void TcpPeer::on_ask() {
+  stage_ = Stage::kEnding;
+  connection_->tell(ControlKind::kStatus, owner_.on_ask());
+  connection_->finish("was told the status");
 }
 
 void TcpPeer::on_offer(Reader& reader) {
@@ -74,20 +90,24 @@ void TcpPeer::on_offer(Reader& reader) {
   PARL_CHECK(offer.slots >= 0 && offer.slots <= kMostSlots, "it offers {} slots, 0 to {} are allowed", offer.slots,
              kMostSlots);
   PARL_CHECK(offer.classes.size() <= kMostClasses, "it offers {} classes", offer.classes.size());
+  PARL_CHECK(offer.gpus.size() <= kMostGpus && offer.devices.size() == offer.gpus.size(),
+             "it offers {} GPUs, and numbers {}", offer.gpus.size(), offer.devices.size());
   if (offer.is_object) offer.slots = 0;
   offer_ = std::move(offer);
-  output_ = std::make_unique<LogPump>(fmt::format("[{} {}] ", worker_.host, worker_.pid), "",
+  output_ = std::make_unique<LogPump>(fmt::format("[{} {}] ", guest_.host, guest_.pid), "",
                                       [](const std::string& line) { log().info("{}", line); });
+  meter_.start();
   stage_ = Stage::kReady;
   is_ready_ = true;
-  log().debug("a worker has come: process {} on {} ({}), {} slots", worker_.pid, worker_.host, connection_->peer(),
+  log().debug("a worker has come: process {} on {} ({}), {} slots", guest_.pid, guest_.host, connection_->peer(),
               offer_.slots);
   owner_.on_ready(shared_from_this());
 }
 
 void TcpPeer::on_bye(Reader& reader) {
   const auto bye = wire::load<Bye>(reader);
-  bye_ = "said goodbye" + (bye.why.empty() ? "" : ": " + bye.why);
+  is_failure_ = bye.is_failure;
+  bye_ = is_failure_ ? bye.why : "said goodbye" + (bye.why.empty() ? "" : ": " + bye.why);
   connection_->finish(bye_);
 }
 
@@ -106,8 +126,9 @@ void TcpPeer::on_end(const std::string& why) {
     is_gone_ = true;
     objects.swap(objects_);
   }
-  if (is_ready_ && bye_.empty() && !is_sent_away_)
-    log().warn("the worker process {} on {} {}; {} objects were there", worker_.pid, worker_.host, why, objects.size());
+  const bool is_loss = is_ready_ && (bye_.empty() || is_failure_) && !is_sent_away_;
+  if (is_loss)
+    log().warn("the worker process {} on {} {}; {} objects were there", guest_.pid, guest_.host, why, objects.size());
   if (!is_ready_ && stage_ != Stage::kEnding) {
     if (!is_open_) {
       owner_.on_refused(connection_->peer(), why);
@@ -118,7 +139,8 @@ void TcpPeer::on_end(const std::string& why) {
     }
   }
   for (const auto& [number, link] : objects) link->on_end(why);
-  owner_.on_gone(shared_from_this());
+  owner_.on_gone(shared_from_this(),
+                 is_loss ? fmt::format("process {} on {} {}", guest_.pid, guest_.host, why) : std::string());
 }
 
 const OfferedClass* TcpPeer::find(const std::string& name) const {
@@ -142,21 +164,38 @@ int TcpPeer::vacant() {
   return is_gone_ ? 0 : offer_.slots - static_cast<int>(objects_.size());
 }
 
-std::shared_ptr<TcpObjectLink> TcpPeer::reserve() {
+WorkerStatus TcpPeer::describe() {
+  WorkerStatus status;
+  status.host = shortened(host(), ManagerStatus::kLongestText);
+  status.pid = pid();
+  status.address = shortened(connection_->peer(), ManagerStatus::kLongestText);
+  status.is_object = is_object();
+  status.slots = slots();
+  status.objects = used();
+  status.gpus = gpus();
+  meter_.describe(status, connection_->bytes_sent(), connection_->bytes_received());
+  return status;
+}
+
+std::shared_ptr<TcpObjectLink> TcpPeer::reserve(GpuBook::Lease gpus) {
   std::lock_guard lock(mutex_);
   const int places = offer_.is_object ? (last_number_ == 0 ? 1 : 0) : offer_.slots;
   if (is_gone_ || static_cast<int>(objects_.size()) >= places) return nullptr;
   const uint32_t number = ++last_number_;
-  auto link = std::make_shared<TcpObjectLink>(shared_from_this(), number);
+  auto link = std::make_shared<TcpObjectLink>(shared_from_this(), number, std::move(gpus));
   objects_.emplace(number, link);
   return link;
 }
 
 void TcpPeer::remove(uint32_t number) {
+  std::shared_ptr<TcpObjectLink> link;
   {
     std::lock_guard lock(mutex_);
-    objects_.erase(number);
+    const auto it = objects_.find(number);
+    if (it != objects_.end()) link = std::move(it->second);
+    if (link) objects_.erase(it);
   }
+  if (link) link->give_back_gpus();
   owner_.on_place_free();
 }
 
@@ -171,6 +210,27 @@ void TcpPeer::bye(const std::string& why, bool leaves_work) {
 }
 
 // ---- TcpObjectLink ----
+
+std::vector<int> TcpObjectLink::devices() const {
+  std::vector<int> devices;
+  const WorkerOffer& offer = peer_->offer_;
+  for (const int id : gpus_.ids)
+    devices.push_back(
+        offer.devices[static_cast<size_t>(std::find(offer.gpus.begin(), offer.gpus.end(), id) - offer.gpus.begin())]);
+  return devices;
+}
+
+void TcpObjectLink::give_back_gpus() {
+  std::shared_ptr<void> hold;  // given back outside the lock
+  std::lock_guard lock(mutex_);
+  hold.swap(gpus_.hold);
+}
+
+void TcpObjectLink::note_failure(const RemoteFailure& failure) {
+  const std::string where = failure.object + (failure.method.empty() ? "" : "." + failure.method);
+  peer_->meter_.note_error(fmt::format("{}{}{} {}: {}", where, where.empty() ? "" : ": ", to_string(failure.kind),
+                                       failure.type, failure.message));
+}
 
 void TcpObjectLink::attach(const std::shared_ptr<Listener>& listener) {
   bool is_late;
@@ -220,6 +280,7 @@ void TcpObjectLink::mark_ended() {
 
 void TcpObjectLink::on_frame(Frame frame) {
   const bool was_last = is_last(frame);
+  if (is_answer(frame)) peer_->meter_.count_answer();
   std::shared_ptr<Listener> listener;
   {
     std::lock_guard lock(mutex_);
@@ -238,6 +299,7 @@ void TcpObjectLink::on_end(const std::string& why) {
     why_ = why;
     listener.swap(listener_);
   }
+  give_back_gpus();
   if (listener) listener->on_end();
   mark_ended();
 }

@@ -1,4 +1,5 @@
-// A worker's connection as the learner sees it: who it is, what it offers, and the objects that live there.
+// A worker's connection as the learner sees it: who it is, what it offers, and the objects that live there; or an
+// observer's, who asks for the learner's status and is gone.
 //
 // It says hello, proves that it may, offers, and is ready; or it is refused, in words that it can log. Its vacancy is
 // its offer less the objects that have not said that they are gone. An object that nobody waits for any more holds its
@@ -17,8 +18,10 @@
 
 #include "parl/remote/internal/auth.h"
 #include "parl/remote/internal/connection.h"
+#include "parl/remote/internal/gpus.h"
 #include "parl/remote/internal/log_pump.h"
 #include "parl/remote/internal/object_link.h"
+#include "parl/remote/internal/peer_meter.h"
 
 namespace parl::internal {
 
@@ -36,7 +39,10 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
     virtual void on_refused(const std::string& where, const std::string& text) = 0;
     // It was cut off, or went, before it had said who it is.
     virtual void on_stranger_gone(const std::string& where, const std::string& why) = 0;
-    virtual void on_gone(const std::shared_ptr<TcpPeer>& peer) = 0;
+    // `loss`: what happened to a worker that went without a goodbye; else empty.
+    virtual void on_gone(const std::shared_ptr<TcpPeer>& peer, const std::string& loss) = 0;
+    // For an observer.
+    virtual const ManagerStatus& on_ask() = 0;
   };
 
   TcpPeer(Owner& owner, const Security& security, std::chrono::milliseconds heartbeat)
@@ -49,13 +55,16 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
     is_open_ = true;
   }
   void on_frame(uint32_t object, Frame frame) override;
+  void on_beat() override { meter_.sample(bytes()); }
   void on_end(const std::string& why) override;
 
   // ---- once ready ----
-  int64_t pid() const { return worker_.pid; }
-  const std::string& host() const { return worker_.host; }
+  int64_t pid() const { return guest_.pid; }
+  const std::string& host() const { return guest_.host; }
   bool is_object() const { return offer_.is_object; }
   int slots() const { return offer_.slots; }
+  const std::vector<int>& gpus() const { return offer_.gpus; }
+  WorkerStatus describe();
   // Null: it does not know the class.
   const OfferedClass* find(const std::string& name) const;
   // For a refusal: what the class is there, and what it is `here`.
@@ -63,7 +72,7 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
   int vacant();
   int used();
   // A place for one object. Null: none is vacant (any more).
-  std::shared_ptr<TcpObjectLink> reserve();
+  std::shared_ptr<TcpObjectLink> reserve(GpuBook::Lease gpus);
   // Ends the connection, telling why. `leaves_work`: what still runs there shall be ended by force.
   void bye(const std::string& why, bool leaves_work);
 
@@ -79,19 +88,23 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
   void on_proof(Reader& reader);
   void on_offer(Reader& reader);
   void on_bye(Reader& reader);
+  void on_ask();
   void refuse(const std::string& text);
+  uint64_t bytes() const { return connection_->bytes_sent() + connection_->bytes_received(); }
   void remove(uint32_t number);
 
   Owner& owner_;
   const Security security_;
   const std::chrono::milliseconds heartbeat_;
   const Greeting own_;
-  enum class Stage { kHello, kProof, kOffer, kReady, kEnding } stage_ = Stage::kHello;  // the loop's
-  bool is_open_ = false;                                                                // the loop's
+  enum class Stage { kHello, kProof, kAsk, kOffer, kReady, kEnding } stage_ = Stage::kHello;  // the loop's
+  bool is_open_ = false;                                                                      // the loop's
   std::shared_ptr<Connection> connection_;
-  Greeting worker_;
+  Greeting guest_;
   WorkerOffer offer_;
+  PeerMeter meter_;
   std::string bye_;
+  bool is_failure_ = false;  // so is its goodbye; the loop's
   std::unique_ptr<LogPump> output_;
   std::atomic<bool> is_ready_{false}, is_sent_away_{false};
 
@@ -103,7 +116,8 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
 
 class TcpObjectLink final : public ObjectLink {
  public:
-  TcpObjectLink(std::shared_ptr<TcpPeer> peer, uint32_t number) : peer_(std::move(peer)), number_(number) {}
+  TcpObjectLink(std::shared_ptr<TcpPeer> peer, uint32_t number, GpuBook::Lease gpus)
+      : peer_(std::move(peer)), number_(number), gpus_(std::move(gpus)) {}
 
   // From now on frames go to `listener`.
   void attach(const std::shared_ptr<Listener>& listener);
@@ -115,14 +129,18 @@ class TcpObjectLink final : public ObjectLink {
   void cut() override { peer_->connection().end("could not be told more"); }
   void expect_end() override { drop_listener(); }
   bool wait_ended(TimePoint deadline) override;
+  void note_failure(const RemoteFailure& failure) override;
   std::string end_text() const override;
   int64_t pid() const override { return peer_->pid(); }
   const std::string& host() const override { return peer_->host(); }
-  const std::shared_ptr<TcpPeer>& peer() const { return peer_; }
+  // The object's, by its machine's numbers and by its process'.
+  const std::vector<int>& gpus() const { return gpus_.ids; }
+  std::vector<int> devices() const;
 
   // The peer's, on the I/O thread.
   void on_frame(Frame frame);
   void on_end(const std::string& why);
+  void give_back_gpus();
 
  private:
   void drop_listener();
@@ -130,6 +148,7 @@ class TcpObjectLink final : public ObjectLink {
 
   const std::shared_ptr<TcpPeer> peer_;
   const uint32_t number_;
+  GpuBook::Lease gpus_;  // hold: under the mutex
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Listener> listener_;

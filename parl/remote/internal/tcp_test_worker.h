@@ -52,8 +52,9 @@ inline void stop_process(pid_t pid) {
 
 class TestWorker {
  public:
-  TestWorker(const std::string& address, int slots, std::vector<std::pair<std::string, std::string>> environment = {})
-      : child_(spawn_self({{"--parl-worker", address, "--slots", std::to_string(slots)}, std::move(environment)})) {}
+  TestWorker(const std::string& address, int slots, std::vector<std::pair<std::string, std::string>> environment = {},
+             const std::vector<std::string>& more = {})
+      : child_(spawn_self({arguments(address, slots, more), std::move(environment)})) {}
   ~TestWorker() {
     send_signal(child_, SIGKILL);
     wait_end();
@@ -63,8 +64,11 @@ class TestWorker {
 
   pid_t pid() const { return child_.pid; }
   void signal(int number) const { send_signal(child_, number); }
-  void wait_end() const {
-    ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(child_.pidfd.get()), nullptr, WEXITED);
+  // Its exit status, or less than 0 after a signal; once.
+  int wait_end() const {
+    siginfo_t info{};
+    ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(child_.pidfd.get()), &info, WEXITED);
+    return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
   }
   // The last lines that it printed and logged.
   std::string output() {
@@ -73,6 +77,12 @@ class TestWorker {
   }
 
  private:
+  static std::vector<std::string> arguments(const std::string& address, int slots,
+                                            const std::vector<std::string>& more) {
+    std::vector<std::string> all{"--parl-worker", address, "--slots", std::to_string(slots)};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
   ChildProcess child_;
   LogPump pump_{"", "", [](const std::string&) {}};
 };

@@ -12,6 +12,8 @@
 
 #include "parl/core/check.h"
 #include "parl/core/log.h"
+#include "parl/remote/internal/last_words.h"
+#include "parl/remote/internal/peer_meter.h"
 #include "parl/remote/internal/spawn.h"
 #include "parl/wire/wire.h"
 
@@ -26,8 +28,11 @@ constexpr auto kWelcome = std::chrono::seconds(10);
 constexpr milliseconds kFirstPause{20}, kLongestPause{2000}, kRefusedPause{5000};
 constexpr int kLearnersPatience = 60;                    // times the heartbeat's: a stopped learner is not lost
 constexpr auto kGrace = std::chrono::milliseconds(500);  // for destructors once the learner is gone
-constexpr auto kGoodSession = std::chrono::seconds(2);   // one that ends sooner is no reason to hurry
-constexpr int kSlack = 8;                                // objects on their way out
+constexpr auto kFarewell = std::chrono::seconds(1);      // for a goodbye to be heard
+constexpr const char* kAskedToStop = "worker was asked to stop (SIGTERM)";
+constexpr auto kGoodSession = std::chrono::seconds(2);  // one that ends sooner is no reason to hurry
+constexpr uint64_t kMostUntold = 4096;                  // bytes of facts that wait for the network
+constexpr int kSlack = 8;                               // objects on their way out
 
 Time now() { return std::chrono::steady_clock::now(); }
 
@@ -46,7 +51,8 @@ std::terminate_handler before_last_words = nullptr;
 // Nobody catches an exception: the learner shall hear of it before the process ends.
 void say_last_words() {
   if (std::current_exception()) std::fprintf(stderr, "terminate: %s\n", describe_current_exception().message.c_str());
-  output->restore();
+  std::fflush(nullptr);
+  output->say_last("was ended by an exception that nobody caught");
   if (before_last_words) before_last_words();
   std::abort();
 }
@@ -55,8 +61,14 @@ void say_last_words() {
 
 // ---- WorkerSession ----
 
-WorkerSession::WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output)
-    : security_(security), slots_(slots), object_(object), output_(output), own_(make_greeting(security)) {
+WorkerSession::WorkerSession(const Security& security, const WorkerSettings& settings, const ClassInfo* object,
+                             WorkerOutput* output)
+    : security_(security),
+      slots_(settings.slots),
+      gpus_(settings.gpus),
+      object_(object),
+      output_(output),
+      own_(make_greeting(security)) {
   ::pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
 }
 
@@ -103,10 +115,7 @@ void WorkerSession::on_control(Frame frame) {
 
 void WorkerSession::on_challenge(Reader& reader) {
   learner_ = read_greeting(reader);
-  if (learner_.has_token && security_.token.empty())
-    return give_up("the learner asks for a token: set PARL_TOKEN_FILE to a copy of its file");
-  if (!learner_.has_token && !security_.token.empty())
-    return give_up("this side has a token (PARL_TOKEN_FILE) and the learner has none: it may be somebody else's");
+  if (const std::string why = why_not(security_, learner_); !why.empty()) return give_up(why);
   stage_ = Stage::kProof;
   connection_->tell(ControlKind::kProof,
                     Proof{prove(security_, Side::kWorker, own_, learner_, connection_->binding())});
@@ -125,6 +134,8 @@ void WorkerSession::on_welcome(Reader& reader) {
   WorkerOffer offer;
   offer.slots = slots_;
   offer.is_object = object_ != nullptr;
+  offer.gpus = gpus_.ids;
+  for (size_t i = 0; i < gpus_.ids.size(); ++i) offer.devices.push_back(static_cast<int>(i));
   if (object_) {
     offer.classes.push_back({object_->name, fingerprint(*object_), {}});
   } else {
@@ -136,10 +147,16 @@ void WorkerSession::on_welcome(Reader& reader) {
     }
   }
   connection_->tell(ControlKind::kOffer, offer);
+  tell_facts();
   if (output_) output_->send_to(connection_);  // before the first object can be here
   std::lock_guard lock(mutex_);
   is_welcome_ = true;
   changed_.notify_all();
+}
+
+// A learner that reads nothing is not told again and again.
+void WorkerSession::tell_facts() {
+  if (connection_->queued_bytes(0) < kMostUntold) connection_->tell(ControlKind::kFacts, own_facts());
 }
 
 void WorkerSession::on_bye(Reader& reader) {
@@ -188,6 +205,7 @@ void WorkerSession::begin(uint32_t number, Frame frame) {
 
 void WorkerSession::run(uint32_t number, const std::shared_ptr<HostedObject>& object) {
   ::pthread_sigmask(SIG_SETMASK, &signals_, nullptr);  // begun by the I/O thread, where all are blocked
+  const SignalStack stack;
   ::pthread_setname_np(::pthread_self(), fmt::format("parl-{}", number).substr(0, 15).c_str());
   try {
     object->serve();
@@ -220,9 +238,11 @@ bool WorkerSession::wait_welcome(TimePoint deadline) {
   return is_welcome_;
 }
 
-void WorkerSession::wait_end() {
+void WorkerSession::wait_end(TimePoint deadline) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return is_ended_ || must_force_; });
+  const auto is_over = [&] { return is_ended_ || must_force_; };
+  if (deadline == kForever) return changed_.wait(lock, is_over);
+  changed_.wait_until(lock, deadline, is_over);
 }
 
 std::shared_ptr<HostedObject> WorkerSession::wait_taken() {
@@ -267,17 +287,17 @@ bool WorkerSession::must_end_by_force() const {
 
 // ---- Dialer ----
 
-Dialer::Dialer(const std::string& address, Security security, WorkerOutput* output)
-    : address_(parse_address(address)), security_(std::move(security)), output_(output) {}
+Dialer::Dialer(const WorkerSettings& settings, Security security, WorkerOutput* output)
+    : settings_(settings), address_(parse_address(settings.address)), security_(std::move(security)), output_(output) {}
 
-std::shared_ptr<WorkerSession> Dialer::attempt(int slots, const ClassInfo* object, TimePoint deadline, std::string& why,
+std::shared_ptr<WorkerSession> Dialer::attempt(const ClassInfo* object, TimePoint deadline, std::string& why,
                                                bool& was_refused) {
   std::shared_ptr<WorkerSession> session;
   try {
     check_guarded(address_, security_);
     UniqueFd socket = connect_to(address_, std::min<Time>(now() + kConnect, deadline));
     tune_socket(socket.get(), kKernelPatience);
-    session = std::make_shared<WorkerSession>(security_, slots, object, output_);
+    session = std::make_shared<WorkerSession>(security_, settings_, object, output_);
     const auto connection = Connection::start(
         loop_, make_transport(std::move(socket), security_, address_.is_unix() ? "*" : address_.host), session);
     if (session->wait_welcome(std::min<Time>(now() + kWelcome, deadline))) return session;
@@ -310,7 +330,7 @@ void Dialer::pause(bool was_refused, TimePoint deadline) {
   std::this_thread::sleep_until(std::min(until, deadline));
 }
 
-std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, TimePoint deadline) {
+std::shared_ptr<WorkerSession> Dialer::dial(const ClassInfo* object, TimePoint deadline) {
   if (welcomed_ != kNoWait) {
     if (now() - welcomed_ >= kGoodSession) {
       pause_ = milliseconds(0);
@@ -321,7 +341,7 @@ std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, 
   for (;;) {
     std::string why;
     bool was_refused = false;
-    if (auto session = attempt(slots, object, deadline, why, was_refused)) {
+    if (auto session = attempt(object, deadline, why, was_refused)) {
       reported_.clear();
       welcomed_ = now();
       return session;
@@ -334,7 +354,46 @@ std::shared_ptr<WorkerSession> Dialer::dial(int slots, const ClassInfo* object, 
 
 // ---- the two programs that dial ----
 
-void run_tcp_worker(const std::string& address, int slots, const Security& security) {
+namespace {
+
+// The session of a worker process at present, for the thread that SIGTERM wakes.
+class Present {
+ public:
+  // False: the process is about to end, and nobody shall dial any more.
+  bool set(std::shared_ptr<WorkerSession> session) {
+    std::lock_guard lock(mutex_);
+    session_ = std::move(session);
+    return !is_leaving_;
+  }
+  std::shared_ptr<WorkerSession> leave() {
+    std::lock_guard lock(mutex_);
+    is_leaving_ = true;
+    return session_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<WorkerSession> session_;
+  bool is_leaving_ = false;
+};
+
+[[noreturn]] void leave_on_request(Present& present) {
+  const auto session = present.leave();
+  log().info("worker {}: asked to stop (SIGTERM)", ::getpid());
+  if (session) {
+    session->bye(kAskedToStop);
+    session->wait_end(now() + kFarewell);
+    session->end_objects(now() + kGrace);
+  }
+  output->restore();
+  std::_Exit(128 + SIGTERM);
+}
+
+}  // namespace
+
+void run_tcp_worker(const WorkerSettings& settings, const Security& security) {
+  const int slots = settings.slots;
+  const std::string& address = settings.address;
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     PARL_CHECK(slots >= 1 && slots <= kMostSlots, "{} slots are asked for, 1 to {} are possible", slots, kMostSlots);
@@ -343,9 +402,12 @@ void run_tcp_worker(const std::string& address, int slots, const Security& secur
     output = new WorkerOutput;  // for the whole life of the process, its exit included
     std::atexit([] { output->restore(); });
     before_last_words = std::set_terminate(say_last_words);
-    Dialer dialer(address, security, output);
-    for (;;) {
-      const auto session = dialer.dial(slots, nullptr, kForever);
+    static Present& present = *new Present;
+    listen_to_signals(*output, [] { leave_on_request(present); });
+    Dialer dialer(settings, security, output);
+    while (present.set(nullptr)) {
+      const auto session = dialer.dial(nullptr, kForever);
+      if (!present.set(session)) break;
       log().debug("worker {}: {} slots for the learner at {}", ::getpid(), slots, address);
       session->wait_end();
       output->send_to(nullptr);
@@ -356,6 +418,7 @@ void run_tcp_worker(const std::string& address, int slots, const Security& secur
         start_anew();
       }
     }
+    for (;;) ::pause();  // the other thread ends the process
   } catch (const std::exception& error) {
     log().error("worker: {}", error.what());
     if (output) output->restore();
@@ -364,9 +427,9 @@ void run_tcp_worker(const std::string& address, int slots, const Security& secur
 }
 
 void serve_object(const ClassInfo& info, void* object, const std::string& address, std::chrono::nanoseconds patience) {
-  Dialer dialer(address, load_security(resolve({})));
+  Dialer dialer({address, 0}, load_security(resolve({})));
   for (;;) {
-    const auto session = dialer.dial(0, &info, deadline_in(patience));
+    const auto session = dialer.dial(&info, deadline_in(patience));
     if (!session) raise("as_remote: no learner at {} has answered in time", address);
     const auto taken = session->wait_taken();
     const auto end = taken ? taken->serve(info, object) : HostedObject::End::kCutOff;

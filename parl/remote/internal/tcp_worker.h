@@ -20,22 +20,30 @@
 #include "parl/remote/internal/auth.h"
 #include "parl/remote/internal/class_info.h"
 #include "parl/remote/internal/connection.h"
+#include "parl/remote/internal/gpus.h"
 #include "parl/remote/internal/hosted_object.h"
 #include "parl/remote/internal/worker_output.h"
 
 namespace parl::internal {
 
+struct WorkerSettings {
+  std::string address;
+  int slots = 1;
+  Gpus gpus = {};  // on offer
+};
+
 // One connection's life at the worker's end. Any thread; on_*() on the I/O thread.
 class WorkerSession final : public Connection::Listener, public std::enable_shared_from_this<WorkerSession> {
  public:
-  // `object`: the class of the one object on offer, else null: `slots` of any class of this program. `output`: sends to
+  // `object`: the class of the one object on offer, else null: slots for any class of this program. `output`: sends to
   // the learner from its welcome on; may be null.
-  WorkerSession(const Security& security, int slots, const ClassInfo* object, WorkerOutput* output);
+  WorkerSession(const Security& security, const WorkerSettings& settings, const ClassInfo* object,
+                WorkerOutput* output);
 
   // Waits until the learner has said welcome, or the end, or `deadline`. False: not welcome.
   bool wait_welcome(TimePoint deadline);
   // Also returns when must_end_by_force().
-  void wait_end();
+  void wait_end(TimePoint deadline = kForever);
   // The object on offer, once the learner takes it. Null: the connection has ended.
   std::shared_ptr<HostedObject> wait_taken();
   // Tells the learner that this side leaves, and ends.
@@ -50,6 +58,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
 
   void on_open(const std::shared_ptr<Connection>& self) override;
   void on_frame(uint32_t object, Frame frame) override;
+  void on_beat() override { tell_facts(); }
   void on_end(const std::string& why) override;
 
  private:
@@ -57,6 +66,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   void on_challenge(Reader& reader);
   void on_welcome(Reader& reader);
   void on_bye(Reader& reader);
+  void tell_facts();
   void give_up(const std::string& why);
   void begin(uint32_t number, Frame frame);
   void run(uint32_t number, const std::shared_ptr<HostedObject>& object);
@@ -64,6 +74,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
 
   const Security security_;
   const int slots_;
+  const Gpus gpus_;
   const ClassInfo* const object_;
   WorkerOutput* const output_;
   const Greeting own_;
@@ -85,16 +96,17 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
 class Dialer {
  public:
   // Throws parl::Error: nothing guards the way there.
-  Dialer(const std::string& address, Security security, WorkerOutput* output = nullptr);
+  Dialer(const WorkerSettings& settings, Security security, WorkerOutput* output = nullptr);
   // A session that the learner has welcomed. Dials for as long as it takes, or until `deadline`: then null.
-  std::shared_ptr<WorkerSession> dial(int slots, const ClassInfo* object, TimePoint deadline);
+  std::shared_ptr<WorkerSession> dial(const ClassInfo* object, TimePoint deadline);
 
  private:
-  std::shared_ptr<WorkerSession> attempt(int slots, const ClassInfo* object, TimePoint deadline, std::string& why,
+  std::shared_ptr<WorkerSession> attempt(const ClassInfo* object, TimePoint deadline, std::string& why,
                                          bool& was_refused);
   void report(const std::string& why);
   void pause(bool was_refused, TimePoint deadline);
 
+  const WorkerSettings settings_;
   const Address address_;
   const Security security_;
   WorkerOutput* const output_;
@@ -105,7 +117,7 @@ class Dialer {
 };
 
 // `--parl-worker tcp://...`: serves learners until the process is ended.
-[[noreturn]] void run_tcp_worker(const std::string& address, int slots, const Security& security);
+[[noreturn]] void run_tcp_worker(const WorkerSettings& settings, const Security& security);
 
 // Offers `object` until a learner that took it has said goodbye, on the calling thread (as_remote.h).
 void serve_object(const ClassInfo& info, void* object, const std::string& address, std::chrono::nanoseconds patience);

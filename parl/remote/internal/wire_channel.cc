@@ -286,14 +286,19 @@ void WireChannel::on_result(Frame frame) {
 void WireChannel::on_failure(Frame frame) {
   Reader reader = frame.reader();
   auto failure = wire::load<RemoteFailure>(reader);
+  if (failure.object.empty()) failure.object = label();
   if (frame.id != 0) {
     if (failure.kind == RemoteErrorKind::kSerialize) {
       std::lock_guard lock(mutex_);
       must_forget_versions_ = true;
     }
-    if (CallRef call = take_front(frame.id)) call->fail(std::move(failure));
+    const CallRef call = take_front(frame.id);
+    if (call && failure.method.empty()) failure.method = call->method().name;
+    link_->note_failure(failure);
+    if (call) call->fail(std::move(failure));
     return;
   }
+  link_->note_failure(failure);
   {
     std::lock_guard lock(mutex_);
     if (state_ != State::kBuilding) return;

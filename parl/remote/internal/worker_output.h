@@ -2,8 +2,8 @@
 //
 // stdout and stderr become pipes that a thread reads: it writes on to the old places and gives the text to the
 // connection of the hour. A learner that cannot take it in time loses text, never the worker. At the process's exit,
-// and when an exception that nobody catches ends it, what was printed last is delivered first, so that it is part of
-// the error that the learner reports. What a signal ends (SIGSEGV, abort()) may take its last words with it.
+// and when an exception or a signal ends it, what was printed last is delivered first, so that it is part of the error
+// that the learner reports.
 // One per process, for its whole life. Thread rule: any thread.
 #pragma once
 
@@ -27,6 +27,9 @@ class WorkerOutput {
 
   // Null: nobody listens.
   void send_to(std::shared_ptr<Connection> connection);
+  // The process is dying, and this is why: what was printed is delivered, then this. Waits for that, a second at most.
+  // Only the first word counts. May be called in a signal handler. `why` is not copied.
+  void say_last(const char* why) noexcept;
   // Delivers what is there, and puts stdout and stderr back.
   void restore() noexcept;
 
@@ -38,11 +41,14 @@ class WorkerOutput {
   void run();
   bool pump(Stream& stream);
   void deliver(int to, const char* text, size_t bytes);
+  void deliver_last(const char* why);
 
   std::array<Stream, 2> streams_;
+  UniqueFd wake_;
   std::mutex mutex_;
   std::shared_ptr<Connection> connection_;
-  std::atomic<bool> is_ending_{false};
+  std::atomic<bool> is_ending_{false}, is_over_{false};
+  std::atomic<const char*> last_{nullptr};
   std::thread thread_;
 };
 
