@@ -27,6 +27,8 @@ constexpr Verb kVerbs[] = {
     {"list", "what there is: parl list envs|algorithms|models|presets", parl::cli::verb_list},
     {"bench", "measure: parl bench env|remote|train", parl::cli::verb_bench},
     {"keygen", "guard tcp: parl keygen token FILE | parl keygen certificates DIR HOST...", parl::cli::verb_keygen},
+    {"submit", "workers on many machines: parl submit --on ssh|slurm|k8s|ray -n 64 -- ./my_program",
+     parl::cli::verb_submit},
 };
 
 std::string usage() {

@@ -174,6 +174,7 @@ class SlurmLauncher final : public Launcher {
         "if [ ! -r \"$PARL_TOKEN_FILE\" ]; then echo \"the token's file cannot be read on $(uname -n): --dir and "
         "--token-file must lie on a file system that all machines share\" >&2; exit 97; fi\n");
     if (!plan.work_directory.empty()) s += fmt::format("cd {} || exit 98\n", shell_quote(plan.work_directory));
+    s += "trap 'exit 143' TERM  # scancel: no failure\n";
     s += shell_join(plan.worker_command()) + " </dev/null\nstatus=$?\n";
     s += fmt::format(
         "# A worker ends by itself, with 0, once its learner is gone for good; all else is a failure.\n"

@@ -112,19 +112,19 @@ class SshLauncher final : public Launcher {
 
   // One line, and no '!': the login shell over there may be any.
   std::string script(const SubmitPlan& plan, int worker) const {
-    std::string s =
-        "umask 077; IFS= read -r token || exit 97; "
-        "dir=$(mktemp -d \"${TMPDIR:-/tmp}/parl-submit.XXXXXXXX\") || exit 97; trap 'rm -rf \"$dir\"' EXIT; "
-        "printf %s \"$token\" >\"$dir/token\" || exit 97; unset token; export PARL_TOKEN_FILE=\"$dir/token\"; ";
+    std::string s = "umask 077; IFS= read -r token || exit 97; ";
     for (const auto& [name, value] : plan.worker_environment())
       s += fmt::format("export {}={}; ", name, shell_quote(value));
+    s +=
+        "dir=$(mktemp -d \"${TMPDIR:-/tmp}/parl-submit.XXXXXXXX\") || exit 97; trap 'rm -rf \"$dir\"' EXIT; "
+        "printf %s \"$token\" >\"$dir/token\" || exit 97; unset token; export PARL_TOKEN_FILE=\"$dir/token\"; ";
     if (plan.gpus > 0) s += fmt::format("export CUDA_VISIBLE_DEVICES={}; ", gpus_of(worker, plan.gpus));
     if (!plan.work_directory.empty()) s += fmt::format("cd {} || exit 98; ", shell_quote(plan.work_directory));
     s += fmt::format("exec 3<&0; {} </dev/null 3<&- & worker=$!; ", shell_join(plan.worker_command()));
     s += "(cat <&3; kill -TERM $worker; sleep 5; kill -KILL $worker) </dev/null >/dev/null 2>&1 & watcher=$!; "
          "exec 3<&-; trap 'kill -TERM $worker' HUP INT TERM; ";
     s += fmt::format("echo \"{}$(uname -n)\"; ", kRunning);
-    return s + "wait $worker; status=$?; kill $watcher 2>/dev/null; exit $status";
+    return s + "wait $worker 2>/dev/null; status=$?; kill $watcher 2>/dev/null; exit $status";
   }
 
   // The n-th worker of a host gets its n-th group of GPUs.
