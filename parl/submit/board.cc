@@ -8,7 +8,8 @@
 namespace parl::submit {
 namespace {
 
-constexpr std::array kStates = {WorkerState::kRunning, WorkerState::kPending, WorkerState::kEnded, WorkerState::kFailed};
+constexpr std::array kStates = {WorkerState::kRunning, WorkerState::kPending, WorkerState::kEnded,
+                                WorkerState::kFailed};
 
 const char* name_of(WorkerState state) {
   switch (state) {
@@ -54,7 +55,8 @@ void Board::set(int worker, WorkerState state, const std::string& where, const s
   Worker& w = workers_.at(static_cast<size_t>(worker));
   w.state = state;
   if (!where.empty()) w.where = where;
-  if (!why.empty()) say(fmt::format("worker {}{}{} {}: {}", worker, w.where.empty() ? "" : " on ", w.where, name_of(state), why));
+  if (!why.empty())
+    say(fmt::format("worker {}{}{} {}: {}", worker, w.where.empty() ? "" : " on ", w.where, name_of(state), why));
 }
 
 void Board::line(int worker, std::string_view text) {

@@ -70,8 +70,9 @@ class K8sLauncher final : public Launcher {
   bool has_local_learner() const override { return false; }
 
   void check_tools() const override {
-    PARL_CHECK(has_program("kubectl"), "there is no 'kubectl' here; install it (Debian: apt-get install "
-                                       "kubernetes-client), and give it a cluster");
+    PARL_CHECK(has_program("kubectl"),
+               "there is no 'kubectl' here; install it (Debian: apt-get install "
+               "kubernetes-client), and give it a cluster");
   }
 
   std::string describe(const SubmitPlan& plan) const override {
@@ -79,8 +80,8 @@ class K8sLauncher final : public Launcher {
     out += plan.token_is_new ? "parl keygen token FILE; " : "";
     out += fmt::format("{} create secret generic {}-token --from-file=token={}\n", shell_join(kubectl({})), plan.name,
                        plan.token_is_new ? "FILE" : shell_quote(plan.token_file));
-    out += fmt::format("# then apply this, and at the end:\n#   {}; {} delete secret {}-token\n", shell_join(deletion(plan)),
-                       shell_join(kubectl({})), plan.name);
+    out += fmt::format("# then apply this, and at the end:\n#   {}; {} delete secret {}-token\n",
+                       shell_join(deletion(plan)), shell_join(kubectl({})), plan.name);
     return out + k8s_service(plan) + "---\n" + k8s_workers(plan, settings_) + "---\n" + k8s_learner(plan, settings_);
   }
 
@@ -98,12 +99,13 @@ class K8sLauncher final : public Launcher {
     if (is_asking_ || Clock::now() < ask_at_) return;
     is_asking_ = true;
     answer_.clear();
-    loop_->start({listing()}, [this](std::string_view line) { answer_.append(line).append("\n"); },
-                 [this](int code) {
-                   is_asking_ = false;
-                   ask_at_ = Clock::now() + kAsk;
-                   hear(code);
-                 });
+    loop_->start(
+        {listing()}, [this](std::string_view line) { answer_.append(line).append("\n"); },
+        [this](int code) {
+          is_asking_ = false;
+          ask_at_ = Clock::now() + kAsk;
+          hear(code);
+        });
   }
 
   void start_learner() override { create(k8s_learner(*plan_, settings_)); }
@@ -160,7 +162,8 @@ class K8sLauncher final : public Launcher {
     bool has_failed = false, is_learner_there = false;
     for (const Seen& seen : parse_objects(answer_)) {
       if (seen.kind == "Job") {
-        has_failed = has_failed || (seen.role == "worker" && ("," + seen.conditions + ",").find(",Failed,") != std::string::npos);
+        has_failed = has_failed ||
+                     (seen.role == "worker" && ("," + seen.conditions + ",").find(",Failed,") != std::string::npos);
       } else if (seen.role == "learner") {
         is_learner_there = true;
         hear_learner(seen);

@@ -51,8 +51,7 @@ class K8sLauncherTest : public SiteTest {
     const std::string file = folder_ + "/manifest.yaml";
     write_file_atomically(file, manifest);
     const std::string validate = fs::path(PARL_SITES_PYTHON).parent_path().string() + "/kubernetes-validate";
-    const Outcome outcome =
-        run_command({{validate, "--strict", "-k", "1.31", file}}, std::chrono::seconds(120));
+    const Outcome outcome = run_command({{validate, "--strict", "-k", "1.31", file}}, std::chrono::seconds(120));
     EXPECT_EQ(outcome.code, 0) << outcome.output << manifest;
     fs::remove(file);
   }
@@ -81,7 +80,8 @@ TEST_F(K8sLauncherTest, TheManifestSaysWhatWasAskedFor) {
        {"completionMode: Indexed\n  completions: 64\n  parallelism: 64\n",
         "command: [\"/bin/prog\", \"--parl-worker\", \"tcp://hello-learner:8037\", \"--slots\", \"1\"]",
         "command: [\"/bin/prog\", \"--steps\", \"$$5\"]", "value: \"tcp://0.0.0.0:8037\"", "kind: Service",
-        "secretName: hello-token", "cpu: 3\n", "memory: 100Mi", "readinessProbe:", "kubectl create secret generic "
+        "secretName: hello-token", "cpu: 3\n", "memory: 100Mi", "readinessProbe:",
+        "kubectl create secret generic "
         "hello-token --from-file=token="}) {
     EXPECT_NE(text.find(expected), std::string::npos) << expected << "\nin\n" << text;
   }
@@ -93,24 +93,29 @@ TEST_F(K8sLauncherTest, WorkersComeFirstThenTheLearnerAndEverythingIsDeletedAfte
   SubmitProcess submit(k8s_options(), folder_);
   ASSERT_TRUE(eventually([this] { return created().find("kind: Job") != std::string::npos; })) << submit.err();
   EXPECT_NE(created().find("token: \"" + token_ + "\""), std::string::npos) << "the Secret reaches kubectl by stdin";
-  EXPECT_EQ(created().find("name: hello-learner\n  labels:\n    parl-run: \"hello\"\n    parl-role: learner\nspec:\n  completions"),
-            std::string::npos)
+  EXPECT_EQ(
+      created().find(
+          "name: hello-learner\n  labels:\n    parl-run: \"hello\"\n    parl-role: learner\nspec:\n  completions"),
+      std::string::npos)
       << "no learner yet";
   if (can_validate()) expect_valid(created());
-  set_pods("Pod worker 0 Pending <none> ImagePullBackOff node-a hello-worker-0-x Initialized\n"
-           "Pod worker 1 Running <none> <none> node-b hello-worker-1-x Ready,Initialized\n");
+  set_pods(
+      "Pod worker 0 Pending <none> ImagePullBackOff node-a hello-worker-0-x Initialized\n"
+      "Pod worker 1 Running <none> <none> node-b hello-worker-1-x Ready,Initialized\n");
   EXPECT_TRUE(submit.says("worker 0 pending: ImagePullBackOff")) << submit.err();
   EXPECT_TRUE(submit.says("1 running (1), 1 pending (0)")) << submit.err();
-  set_pods("Pod worker 0 Running <none> <none> node-a hello-worker-0-x Ready\n"
-           "Pod worker 1 Failed 9 <none> node-b hello-worker-1-x Ready\n"
-           "Pod worker 1 Running <none> <none> node-c hello-worker-1-y Ready\n"
-           "Job worker <none> <none> <none> <none> <none> hello-worker <none>\n");
+  set_pods(
+      "Pod worker 0 Running <none> <none> node-a hello-worker-0-x Ready\n"
+      "Pod worker 1 Failed 9 <none> node-b hello-worker-1-x Ready\n"
+      "Pod worker 1 Running <none> <none> node-c hello-worker-1-y Ready\n"
+      "Job worker <none> <none> <none> <none> <none> hello-worker <none>\n");
   EXPECT_TRUE(submit.says("its pod failed with code 9")) << submit.err();
   EXPECT_TRUE(submit.says("[worker 1 node-c] line of hello-worker-1-y")) << submit.err();
   EXPECT_TRUE(eventually([this] { return created().find("completions: 1\n") != std::string::npos; })) << submit.err();
-  set_pods("Pod worker 0 Running <none> <none> node-a hello-worker-0-x Ready\n"
-           "Pod worker 1 Running <none> <none> node-c hello-worker-1-y Ready\n"
-           "Pod learner <none> Failed 5 <none> node-a hello-learner-x Ready\n");
+  set_pods(
+      "Pod worker 0 Running <none> <none> node-a hello-worker-0-x Ready\n"
+      "Pod worker 1 Running <none> <none> node-c hello-worker-1-y Ready\n"
+      "Pod learner <none> Failed 5 <none> node-a hello-learner-x Ready\n");
   EXPECT_EQ(submit.wait(), 5) << submit.err();
   EXPECT_NE(submit.out().find("line of hello-learner-x"), std::string::npos) << submit.out();
   EXPECT_NE(calls().find("delete job,service,secret --selector=parl-run=hello"), std::string::npos) << calls();
@@ -120,9 +125,10 @@ TEST_F(K8sLauncherTest, WorkersComeFirstThenTheLearnerAndEverythingIsDeletedAfte
 
 TEST_F(K8sLauncherTest, AnInterruptDeletesTheLearnerFirst) {
   install_kubectl();
-  set_pods("Pod worker 0 Running <none> <none> a hello-worker-0-x Ready\n"
-           "Pod worker 1 Running <none> <none> a hello-worker-1-x Ready\n"
-           "Pod learner <none> Running <none> <none> a hello-learner-x Ready\n");
+  set_pods(
+      "Pod worker 0 Running <none> <none> a hello-worker-0-x Ready\n"
+      "Pod worker 1 Running <none> <none> a hello-worker-1-x Ready\n"
+      "Pod learner <none> Running <none> <none> a hello-learner-x Ready\n");
   SubmitProcess submit(k8s_options(), folder_);
   ASSERT_TRUE(submit.says("line of hello-learner-x")) << submit.err();
   submit.signal(SIGTERM);

@@ -36,7 +36,8 @@ std::string variable(const std::string& name, const std::string& value) {
 
 std::string resources(int cpus, int gpus, int64_t memory) {
   const std::string gpu = gpus > 0 ? fmt::format("              nvidia.com/gpu: {}\n", gpus) : "";
-  const std::string same = fmt::format("              cpu: {}\n              memory: {}Mi\n{}", cpus, memory >> 20, gpu);
+  const std::string same =
+      fmt::format("              cpu: {}\n              memory: {}Mi\n{}", cpus, memory >> 20, gpu);
   return fmt::format("          resources:\n            requests:\n{0}            limits:\n{0}", same);
 }
 
@@ -55,10 +56,13 @@ std::string pod(const SubmitPlan& plan, const K8sSettings& settings, const std::
   out += "    spec:\n      restartPolicy: Never\n      automountServiceAccountToken: false\n";
   out += "      shareProcessNamespace: true  # else the program is process 1, which does not heed SIGTERM\n";
   out += fmt::format("      terminationGracePeriodSeconds: {}\n", grace);
-  out += fmt::format("      volumes:\n        - name: token\n          secret:\n            secretName: {}-token\n", plan.name);
+  out += fmt::format("      volumes:\n        - name: token\n          secret:\n            secretName: {}-token\n",
+                     plan.name);
   out += fmt::format("      containers:\n        - name: {}\n          image: {}\n", role, yaml_quote(settings.image));
   if (!plan.work_directory.empty()) out += fmt::format("          workingDir: {}\n", yaml_quote(plan.work_directory));
-  out += "          volumeMounts:\n            - name: token\n              mountPath: /var/run/parl\n              readOnly: true\n";
+  out +=
+      "          volumeMounts:\n            - name: token\n              mountPath: /var/run/parl\n              "
+      "readOnly: true\n";
   return out;
 }
 
@@ -87,7 +91,8 @@ std::string k8s_workers(const SubmitPlan& plan, const K8sSettings& settings) {
       plan.workers, failures);
   out +=
       "  podFailurePolicy:  # a machine that is taken away is no failure of the worker\n    rules:\n"
-      "      - action: Ignore\n        onPodConditions:\n          - type: DisruptionTarget\n            status: \"True\"\n";
+      "      - action: Ignore\n        onPodConditions:\n          - type: DisruptionTarget\n            status: "
+      "\"True\"\n";
   out += pod(plan, settings, "worker", kWorkersGrace);
   out += fmt::format("          command: {}\n          env:\n", list(literal(plan.worker_command())));
   out += variable("PARL_TOKEN_FILE", kK8sTokenFile);
@@ -108,7 +113,8 @@ std::string k8s_learner(const SubmitPlan& plan, const K8sSettings& settings) {
 }
 
 std::string k8s_secret(const SubmitPlan& plan, const std::string& token) {
-  return head(plan, "v1", "Secret", "token") + fmt::format("type: Opaque\nstringData:\n  token: {}\n", yaml_quote(token));
+  return head(plan, "v1", "Secret", "token") +
+         fmt::format("type: Opaque\nstringData:\n  token: {}\n", yaml_quote(token));
 }
 
 }  // namespace parl::submit

@@ -103,8 +103,8 @@ std::vector<std::pair<std::string, std::string>> parse_environment(const std::ve
     const size_t equals = item.find('=');
     const std::string name = item.substr(0, equals);
     const bool is_name =
-        !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
-                             std::string::npos;
+        !name.empty() &&
+        name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
     PARL_CHECK(equals != std::string::npos && is_name && !(name[0] >= '0' && name[0] <= '9'),
                "--env wants NAME=VALUE, not '{}'", item);
     PARL_CHECK(name != "PARL_TOKEN_FILE", "the token comes from --token-file, or from PARL_TOKEN_FILE here");
@@ -156,7 +156,8 @@ std::vector<std::string> SubmitPlan::learner_command() const {
   constexpr std::string_view kEngine = "{engine}";
   std::vector<std::string> out = program;
   for (std::string& argument : out) {
-    if (const size_t at = argument.find(kEngine); at != std::string::npos) argument.replace(at, kEngine.size(), listen());
+    if (const size_t at = argument.find(kEngine); at != std::string::npos)
+      argument.replace(at, kEngine.size(), listen());
   }
   return out;
 }
@@ -264,9 +265,7 @@ std::vector<std::string> deal_hosts(const std::vector<Host>& hosts, int workers)
   return out;
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
+bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 std::string address_towards(const std::string& host) {
   const Addresses list = look_up(host);

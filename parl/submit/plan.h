@@ -21,16 +21,16 @@ struct Host {
 struct SubmitPlan {
   std::string name;  // lower case letters, digits and dashes
   int workers = 0, slots = 1, cpus = 1, gpus = 0;
-  int64_t memory = 0;                // bytes
-  std::string host;                  // where workers dial
-  int port = 0;                      //
-  std::string directory;             // absolute
-  std::string work_directory;        // where workers run; empty: the site's own
-  std::string token_file;            // absolute
-  bool token_is_new = false;         // to be made, and removed at the end
+  int64_t memory = 0;          // bytes
+  std::string host;            // where workers dial
+  int port = 0;                //
+  std::string directory;       // absolute
+  std::string work_directory;  // where workers run; empty: the site's own
+  std::string token_file;      // absolute
+  bool token_is_new = false;   // to be made, and removed at the end
   int start_with = 1, restarts = 5, patience = 600;
   bool is_quiet = false;
-  std::vector<std::string> program;  // with the learner's arguments
+  std::vector<std::string> program;                              // with the learner's arguments
   std::vector<std::pair<std::string, std::string>> environment;  // of the workers
   std::vector<std::string> site_options;
 

@@ -47,9 +47,11 @@ TEST(Plan, TellsWorkersAndLearnerWhatTheyNeed) {
   o.env = {"A=b=c"};
   o.program.push_back("--engine={engine}");
   const SubmitPlan plan = make_plan(o, "elsewhere", true);
-  EXPECT_THAT(plan.worker_command(), ElementsAre("./my program", "--parl-worker", "tcp://learner.example:8037", "--slots", "3"));
+  EXPECT_THAT(plan.worker_command(),
+              ElementsAre("./my program", "--parl-worker", "tcp://learner.example:8037", "--slots", "3"));
   EXPECT_THAT(plan.learner_command(), ElementsAre("./my program", "--lr", "1", "--engine=tcp://0.0.0.0:8037"));
-  EXPECT_THAT(plan.worker_environment(), ElementsAre(testing::Pair("PARL_WORKER_PATIENCE", "30"), testing::Pair("A", "b=c")));
+  EXPECT_THAT(plan.worker_environment(),
+              ElementsAre(testing::Pair("PARL_WORKER_PATIENCE", "30"), testing::Pair("A", "b=c")));
   EXPECT_EQ(plan.memory, int64_t{2} << 30);
   EXPECT_TRUE(plan.token_is_new);
   EXPECT_EQ(plan.token_file, "/tmp/parl-plan/token");
@@ -139,7 +141,8 @@ TEST(DryRun, ShowsEverySiteAndNoToken) {
     std::vector<std::string> expected;
   } cases[] = {
       {Site::kSsh, {"\nssh -T", " hosta ", "mktemp", "'./my program' --lr 1"}},
-      {Site::kSlurm, {"#SBATCH --array=0-3", "#SBATCH --mem=2048M", "#SBATCH --requeue", "scontrol requeue", "scancel"}},
+      {Site::kSlurm,
+       {"#SBATCH --array=0-3", "#SBATCH --mem=2048M", "#SBATCH --requeue", "scontrol requeue", "scancel"}},
       {Site::kK8s, {"kind: Job", "kind: Service", "secretName: parl-my-program"}},
       {Site::kRay, {"\"cpus\": 1", "\"memory\": 2147483648", "--parl-worker"}},
   };

@@ -197,7 +197,8 @@ void ProcessLoop::look_after(Id id) {
   write_input(it->second);
   const pid_t pid = it->second.pid;
   siginfo_t info{};  // collected below: until then its number, and its group's, is nobody else's
-  const bool has_ended = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+  const bool has_ended =
+      ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
   read_output(id);
   if (!has_ended) return;
   ::kill(-pid, SIGKILL);  // what it left behind in its group

@@ -51,7 +51,8 @@ TEST(ProcessLoop, ThoseThatReadTheirInputEndWhenItIsClosed) {
   bool is_up = false;
   Command command{{"sh", "-c", "echo up; cat; exit 4"}};
   command.keeps_input_open = true;
-  const auto id = loop.start(command, [&](std::string_view) { is_up = true; }, [&](int c) { code = c; });
+  const auto id = loop.start(
+      command, [&](std::string_view) { is_up = true; }, [&](int c) { code = c; });
   while (!is_up) loop.run_once(seconds(1));
   EXPECT_TRUE(loop.is_running(id));
   loop.close_input(id);
@@ -65,8 +66,8 @@ TEST(ProcessLoop, SignalsReachTheWholeGroupAndAreToldFromCodes) {
   ProcessLoop loop;
   std::optional<int> code;
   bool is_up = false;
-  const auto id = loop.start({{"sh", "-c", "sleep 1000 & echo up; wait"}}, [&](std::string_view) { is_up = true; },
-                             [&](int c) { code = c; });
+  const auto id = loop.start(
+      {{"sh", "-c", "sleep 1000 & echo up; wait"}}, [&](std::string_view) { is_up = true; }, [&](int c) { code = c; });
   while (!is_up) loop.run_once(seconds(1));
   loop.signal(id, SIGTERM);
   while (!code) loop.run_once(seconds(1));
@@ -77,21 +78,27 @@ TEST(ProcessLoop, CallbacksMayStartTheNext) {
   ProcessLoop loop;
   std::string order;
   std::optional<int> code;
-  loop.start({{"echo", "a"}}, [&](std::string_view line) { order += line; }, [&](int) {
-    loop.start({{"echo", "b"}}, [&](std::string_view line) { order += line; }, [&](int c) { code = c; });
-  });
+  loop.start(
+      {{"echo", "a"}}, [&](std::string_view line) { order += line; },
+      [&](int) {
+        loop.start(
+            {{"echo", "b"}}, [&](std::string_view line) { order += line; }, [&](int c) { code = c; });
+      });
   while (!code) loop.run_once(seconds(1));
   EXPECT_EQ(order, "ab");
 }
 
 TEST(ProcessLoop, AProgramThatIsNotThereIsNamed) {
-  EXPECT_NE(message_of([] { run_command({{"/no/such/program"}}, kLong); })
-                .find("'/no/such/program' cannot be started: No such file"),
+  EXPECT_NE(message_of([] {
+              run_command({{"/no/such/program"}}, kLong);
+            }).find("'/no/such/program' cannot be started: No such file"),
             std::string::npos);
 }
 
 TEST(ProcessLoop, ACommandThatTakesTooLongIsAnError) {
-  EXPECT_NE(message_of([] { run_command({{"sleep", "1000"}}, milliseconds(1500)); }).find("not ended within 1 s"),
+  EXPECT_NE(message_of([] {
+              run_command({{"sleep", "1000"}}, milliseconds(1500));
+            }).find("not ended within 1 s"),
             std::string::npos);
 }
 

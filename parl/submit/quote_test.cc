@@ -8,9 +8,9 @@
 namespace parl::submit {
 namespace {
 
-const std::vector<std::string> kStrange = {"",      "a b",   "it's",        "$HOME", "`id`", "\"",  "\\",  "*",
-                                           "a;b&c", "#",     "line\nbreak", "~",     "-n",   "!x",  "'''", "{a,b}",
-                                           "\t",    "a=b=c", "<(x)",        "\xc3\xa4"};
+const std::vector<std::string> kStrange = {"",    "a b",   "it's", "$HOME",       "`id`", "\"",      "\\",
+                                           "*",   "a;b&c", "#",    "line\nbreak", "~",    "-n",      "!x",
+                                           "'''", "{a,b}", "\t",   "a=b=c",       "<(x)", "\xc3\xa4"};
 
 TEST(Quote, AShellReadsBackWhatWasQuoted) {
   std::vector<std::string> argv = {"printf", "<%s>"};

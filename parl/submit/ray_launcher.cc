@@ -62,8 +62,10 @@ class RayLauncher final : public Launcher {
   }
 
   void check_tools() const override {
-    PARL_CHECK(has_program(python_), "there is no '{}' here; name a Python that has the package ray (pip install ray): "
-                                     "--ray-python or PARL_RAY_PYTHON", python_);
+    PARL_CHECK(has_program(python_),
+               "there is no '{}' here; name a Python that has the package ray (pip install ray): "
+               "--ray-python or PARL_RAY_PYTHON",
+               python_);
   }
 
   std::string describe(const SubmitPlan& plan) const override {
@@ -82,7 +84,8 @@ class RayLauncher final : public Launcher {
     command.argv = {python_, script_file(plan)};
     command.input = description(plan, token).dump() + "\n";
     command.keeps_input_open = true;
-    id_ = loop.start(command, [this](std::string_view line) { on_line(line); }, [this](int code) { on_exit(code); });
+    id_ = loop.start(
+        command, [this](std::string_view line) { on_line(line); }, [this](int code) { on_exit(code); });
   }
 
   void step() override {

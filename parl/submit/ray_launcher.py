@@ -6,11 +6,9 @@ import collections
 import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 
 
@@ -28,17 +26,17 @@ class Worker:
     def __init__(self, command, environment, token, directory):
         import ray
         self.node = ray.util.get_node_ip_address()
-        self.folder = tempfile.mkdtemp(prefix="parl-submit-")  # readable by this user alone
-        token_file = os.path.join(self.folder, "token")
-        with open(os.open(token_file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-            file.write(token + "\n")
+        secret = os.memfd_create("token", 0)  # in memory: nothing to clean up, however this ends
+        os.write(secret, token.encode())
+        environment = {**os.environ, **environment, "PARL_TOKEN_FILE": f"/proc/self/fd/{secret}"}
         try:
             self.process = subprocess.Popen(
-                command, env={**os.environ, **environment, "PARL_TOKEN_FILE": token_file}, cwd=directory or None,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
+                command, env=environment, cwd=directory or None, pass_fds=[secret], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
         except OSError as error:
             self.process = None
             self.error = str(error)
+        os.close(secret)
         self.lines = collections.deque(maxlen=10000)
         self.change = threading.Condition()
         if self.process:
@@ -60,17 +58,11 @@ class Worker:
         with self.change:
             if not self.lines and self.reader.is_alive():
                 self.change.wait(seconds)
+            is_over = not self.reader.is_alive()  # asked first: then these are its last lines
             lines = list(self.lines)
             self.lines.clear()
-        code = None
-        if not self.reader.is_alive():
-            code = self.process.wait()
+        code = self.process.wait() if is_over else None
         return self.node, self.process.pid, lines, code, ""
-
-    def fail(self):
-        """The program failed: so does the actor, and Ray starts it again, perhaps elsewhere."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os._exit(1)
 
     def stop(self):
         if self.process:
@@ -79,7 +71,6 @@ class Worker:
                 self.process.wait(5)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def watch(ray, number, actor, restarts, is_over):
@@ -114,7 +105,7 @@ def watch(ray, number, actor, restarts, is_over):
             tell("state", number, "failed", node, why)
             return
         tell("state", number, "pending", node, f"{why}; Ray starts it again ({failures} of {restarts})")
-        actor.fail.remote()
+        ray.kill(actor, no_restart=False)  # the actor fails like its program; Ray starts it again, perhaps elsewhere
         is_over.wait(1.0)
 
 
@@ -125,10 +116,9 @@ def main():
         tell("error", f"{sys.executable} has no package ray ({error}); pip install ray, or name another Python: --ray-python")
         return 3
     run = json.loads(sys.stdin.readline())
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     try:
-        ray.init(address=run["cluster"] or None if os.environ.get("RAY_ADDRESS") else run["cluster"] or "auto",
-                 log_to_driver=False, logging_level="warning", namespace=run["name"])
+        cluster = run["cluster"] or os.environ.get("RAY_ADDRESS") or "auto"
+        ray.init(address=cluster, log_to_driver=False, logging_level="warning", namespace=run["name"])
     except Exception as error:  # no cluster, another version, no token
         tell("error", "no Ray cluster: " + " ".join(str(error).split()))
         return 4

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 
 #include "parl/core/files.h"
 #include "parl/remote/keygen.h"
@@ -35,20 +34,26 @@ class RayLauncherTest : public SiteTest {
     ::setenv("RAY_AUTH_MODE", "token", 1);
     ::setenv("RAY_AUTH_TOKEN_PATH", (folder_ + "/ray-token").c_str(), 1);
     ::unsetenv("RAY_ADDRESS");
-    start_node({"--head", fmt::format("--port={}", ray_port_), "--include-dashboard=false", "--temp-dir=" + temporary_});
+    start_node(
+        {"--head", fmt::format("--port={}", ray_port_), "--include-dashboard=false", "--temp-dir=" + temporary_});
     start_node({fmt::format("--address=127.0.0.1:{}", ray_port_)});
   }
 
   void start_node(const std::vector<std::string>& options) {
-    std::vector<std::string> argv = {ray_, "start", "--node-ip-address=127.0.0.1", "--num-cpus=1", "--memory=500000000",
-                                     "--object-store-memory=100000000", "--disable-usage-stats"};
+    std::vector<std::string> argv = {ray_,
+                                     "start",
+                                     "--node-ip-address=127.0.0.1",
+                                     "--num-cpus=1",
+                                     "--memory=500000000",
+                                     "--object-store-memory=100000000",
+                                     "--disable-usage-stats"};
     argv.insert(argv.end(), options.begin(), options.end());
     const Outcome outcome = run_command({argv}, kSlow);
     ASSERT_EQ(outcome.code, 0) << outcome.output;
   }
 
   void TearDown() override {
-    // `ray stop` would end every Ray of this machine: ours alone are those that have our port or folder in their lines.
+    // `ray stop` would end every Ray of this machine: ours alone are those that know our token.
     if (!temporary_.empty()) {
       for (const int signal : {SIGTERM, SIGKILL}) {
         for (const pid_t pid : ours()) ::kill(pid, signal);
@@ -60,11 +65,7 @@ class RayLauncherTest : public SiteTest {
   }
 
   std::vector<pid_t> ours() const {
-    std::set<pid_t> out;
-    for (const std::string& mark : {temporary_, fmt::format("127.0.0.1:{}", ray_port_)}) {
-      for (const pid_t pid : processes_with(mark)) out.insert(pid);
-    }
-    return {out.begin(), out.end()};
+    return processes_with("RAY_AUTH_TOKEN_PATH=" + folder_ + "/ray-token", "environ");
   }
 
   SubmitOptions ray_options() const {
@@ -98,10 +99,13 @@ TEST_F(RayLauncherTest, RunsWorkersStartsAKilledOneAgainAndEndsThem) {
   const pid_t victim = workers()[0];
   ::kill(victim, SIGKILL);
   EXPECT_TRUE(submit.says("was killed by signal 9; Ray starts it again (1 of 5)")) << submit.err();
-  EXPECT_TRUE(eventually([&] {
-    const auto now = workers();
-    return now.size() == 2 && std::find(now.begin(), now.end(), victim) == now.end();
-  }, kSlow)) << submit.err();
+  EXPECT_TRUE(eventually(
+      [&] {
+        const auto now = workers();
+        return now.size() == 2 && std::find(now.begin(), now.end(), victim) == now.end();
+      },
+      kSlow))
+      << submit.err();
   submit.signal(SIGTERM);
   EXPECT_EQ(submit.wait(kSlow), 7) << submit.err();
   EXPECT_TRUE(has_no_workers());

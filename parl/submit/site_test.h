@@ -24,8 +24,8 @@ bool eventually(const std::function<bool()>& is_true, std::chrono::seconds timeo
 int free_port_for_test();
 std::string contents_or_empty(const std::string& file);
 
-// Processes of this machine with `text` in their command lines, this one left out.
-std::vector<pid_t> processes_with(const std::string& text);
+// Processes of this machine with `text` in their command lines (or "environ": as they were started), this one left out.
+std::vector<pid_t> processes_with(const std::string& text, const std::string& where = "cmdline");
 // Whether `text` stands in any command line.
 bool is_in_a_command_line(const std::string& text);
 
@@ -75,8 +75,12 @@ class SiteTest : public testing::Test {
   static std::string hello_program();
   void go() const;
   // Workers of this test: they all have its folder in their environment or its port in their command line.
-  std::vector<pid_t> workers() const { return processes_with("--parl-worker tcp://127.0.0.1:" + std::to_string(port_)); }
-  bool has_no_workers() const { return eventually([this] { return workers().empty(); }); }
+  std::vector<pid_t> workers() const {
+    return processes_with("--parl-worker tcp://127.0.0.1:" + std::to_string(port_));
+  }
+  bool has_no_workers() const {
+    return eventually([this] { return workers().empty(); });
+  }
   // The token is in no output, no file but its own, and no command line.
   void expect_token_is_secret(const SubmitProcess& submit) const;
 

@@ -87,8 +87,8 @@ class SlurmLauncher final : public Launcher {
  public:
   void check_tools() const override {
     for (const char* tool : {"sbatch", "squeue", "scancel", "scontrol"})
-      PARL_CHECK(has_program(tool), "there is no '{}' here; install Slurm's client (Debian: apt-get install slurm-client)",
-                 tool);
+      PARL_CHECK(has_program(tool),
+                 "there is no '{}' here; install Slurm's client (Debian: apt-get install slurm-client)", tool);
   }
 
   bool writes_logs() const override { return true; }
@@ -116,12 +116,13 @@ class SlurmLauncher final : public Launcher {
     if (is_asking_ || Clock::now() < ask_at_) return;
     is_asking_ = true;
     answer_.clear();
-    loop_->start({squeue()}, [this](std::string_view line) { answer_.append(line).append("\n"); },
-                 [this](int code) {
-                   is_asking_ = false;
-                   ask_at_ = Clock::now() + kAsk;
-                   hear(code, answer_);
-                 });
+    loop_->start(
+        {squeue()}, [this](std::string_view line) { answer_.append(line).append("\n"); },
+        [this](int code) {
+          is_asking_ = false;
+          ask_at_ = Clock::now() + kAsk;
+          hear(code, answer_);
+        });
   }
 
   void stop() override {
@@ -166,7 +167,8 @@ class SlurmLauncher final : public Launcher {
                      plan.name, plan.workers - 1, plan.cpus);
     s += fmt::format("#SBATCH --mem={}M\n", plan.memory >> 20);
     if (plan.gpus > 0) s += fmt::format("#SBATCH --gres=gpu:{}\n", plan.gpus);
-    s += fmt::format("#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --output=\"{}/worker-%a.log\"\n", directory);
+    s += fmt::format("#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --output=\"{}/worker-%a.log\"\n",
+                     directory);
     s += fmt::format("export PARL_TOKEN_FILE={}\n", shell_quote(plan.token_file));
     for (const auto& [name, value] : plan.worker_environment())
       s += fmt::format("export {}={}\n", name, shell_quote(value));

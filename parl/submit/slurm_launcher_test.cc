@@ -110,10 +110,13 @@ TEST_F(SlurmLauncherTest, AWorkerThatFailsGoesBackIntoTheQueue) {
   ::kill(victim, SIGKILL);
   EXPECT_TRUE(submit.says("the worker has ended with code 137: back into the queue")) << submit.err();
   EXPECT_TRUE(submit.says("1 pending")) << submit.err();
-  EXPECT_TRUE(eventually([&] {
-    const auto now = workers();
-    return now.size() == 2 && std::find(now.begin(), now.end(), victim) == now.end();
-  }, std::chrono::seconds(200))) << submit.err();
+  EXPECT_TRUE(eventually(
+      [&] {
+        const auto now = workers();
+        return now.size() == 2 && std::find(now.begin(), now.end(), victim) == now.end();
+      },
+      std::chrono::seconds(200)))
+      << submit.err();
   submit.signal(SIGINT);
   EXPECT_EQ(submit.wait(), 7) << submit.err();
   EXPECT_TRUE(queue_is_empty());

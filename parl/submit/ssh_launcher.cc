@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::string_view kRunning = "parl-submit: running on ";
-constexpr int kConnectingPerHost = 8;     // sshd refuses more than 10 strangers at once (MaxStartups)
-constexpr seconds kGoodWhile(60);         // a worker that ran for so long has its restarts back
+constexpr int kConnectingPerHost = 8;  // sshd refuses more than 10 strangers at once (MaxStartups)
+constexpr seconds kGoodWhile(60);      // a worker that ran for so long has its restarts back
 constexpr seconds kFirstPause(1), kLongestPause(30);
 constexpr seconds kEnd(10);
 
@@ -115,9 +115,8 @@ class SshLauncher final : public Launcher {
     std::string s = "umask 077; IFS= read -r token || exit 97; ";
     for (const auto& [name, value] : plan.worker_environment())
       s += fmt::format("export {}={}; ", name, shell_quote(value));
-    s +=
-        "dir=$(mktemp -d \"${TMPDIR:-/tmp}/parl-submit.XXXXXXXX\") || exit 97; trap 'rm -rf \"$dir\"' EXIT; "
-        "printf %s \"$token\" >\"$dir/token\" || exit 97; unset token; export PARL_TOKEN_FILE=\"$dir/token\"; ";
+    s += "dir=$(mktemp -d \"${TMPDIR:-/tmp}/parl-submit.XXXXXXXX\") || exit 97; trap 'rm -rf \"$dir\"' EXIT; "
+         "printf %s \"$token\" >\"$dir/token\" || exit 97; unset token; export PARL_TOKEN_FILE=\"$dir/token\"; ";
     if (plan.gpus > 0) s += fmt::format("export CUDA_VISIBLE_DEVICES={}; ", gpus_of(worker, plan.gpus));
     if (!plan.work_directory.empty()) s += fmt::format("cd {} || exit 98; ", shell_quote(plan.work_directory));
     s += fmt::format("exec 3<&0; {} </dev/null 3<&- & worker=$!; ", shell_join(plan.worker_command()));
@@ -184,9 +183,9 @@ class SshLauncher final : public Launcher {
     ++worker.failures;
     worker.start_at = Clock::now() + pause;
     worker.stage = Stage::kWaiting;
-    board_->set(number, WorkerState::kPending, "",
-                fmt::format("{}; starting it again in {} s ({} of {})", why, pause.count(), worker.failures,
-                            plan_->restarts));
+    board_->set(
+        number, WorkerState::kPending, "",
+        fmt::format("{}; starting it again in {} s ({} of {})", why, pause.count(), worker.failures, plan_->restarts));
   }
 
   static std::string reason(int code) {

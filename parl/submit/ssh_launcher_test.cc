@@ -42,8 +42,8 @@ class SshLauncherTest : public SiteTest {
                                       "{}/user.pub\nPidFile none\nUsePAM no\nStrictModes no\n"
                                       "PasswordAuthentication no\n",
                                       ssh_port_, folder_, folder_));
-    sshd_ = std::make_unique<Daemon>(
-        std::vector<std::string>{kSshd, "-D", "-e", "-f", folder_ + "/sshd_config"}, folder_ + "/sshd.log");
+    sshd_ = std::make_unique<Daemon>(std::vector<std::string>{kSshd, "-D", "-e", "-f", folder_ + "/sshd_config"},
+                                     folder_ + "/sshd.log");
   }
 
   std::string site_options() const {
@@ -151,15 +151,17 @@ TEST_F(SshLauncherTest, WithoutAnyWorkerItGivesUpAndSaysWhy) {
   o.chdir = "/no/such/folder";
   SubmitProcess submit(o, folder_);
   EXPECT_EQ(submit.wait(), 1);
-  EXPECT_NE(submit.err().find("worker 0 on 127.0.0.1 failed: the directory is not there; see --chdir"), std::string::npos)
+  EXPECT_NE(submit.err().find("worker 0 on 127.0.0.1 failed: the directory is not there; see --chdir"),
+            std::string::npos)
       << submit.err();
   EXPECT_NE(submit.err().find("no worker is left: giving up"), std::string::npos) << submit.err();
 }
 
 TEST_F(SshLauncherTest, GroupsOfGpusAndStrangeArgumentsArriveAsTheyWere) {
   const std::string program = folder_ + "/it's a \"program\" $HOME.sh";
-  write_file_atomically(program, "#!/bin/sh\n[ \"$1\" = --parl-worker ] || exec sleep 1000\n"
-                                 "echo \"gpus <$CUDA_VISIBLE_DEVICES> value <$STRANGE>\"\nsleep 1000\n");
+  write_file_atomically(program,
+                        "#!/bin/sh\n[ \"$1\" = --parl-worker ] || exec sleep 1000\n"
+                        "echo \"gpus <$CUDA_VISIBLE_DEVICES> value <$STRANGE>\"\nsleep 1000\n");
   ::chmod(program.c_str(), 0755);
   SubmitOptions o = ssh_options();
   o.program = {program};
@@ -175,8 +177,7 @@ TEST_F(SshLauncherTest, GroupsOfGpusAndStrangeArgumentsArriveAsTheyWere) {
 // The guard for what no launcher can end any more.
 TEST_F(SiteTest, AWorkerThatHasLostItsLearnerEndsByItself) {
   const std::string address = fmt::format("tcp://127.0.0.1:{}", port_);
-  Daemon worker({hello_program(), "--parl-worker", address}, folder_ + "/worker",
-                {{"PARL_WORKER_PATIENCE", "1"}});
+  Daemon worker({hello_program(), "--parl-worker", address}, folder_ + "/worker", {{"PARL_WORKER_PATIENCE", "1"}});
   const Outcome learner = run_command({{hello_program(), "--parl-engine", address}}, std::chrono::seconds(60));
   EXPECT_EQ(learner.code, 0) << learner.output;
   EXPECT_TRUE(eventually([&] { return !worker.is_running(); })) << contents_or_empty(folder_ + "/worker");

@@ -81,7 +81,8 @@ class Run {
 
   int work() {
     const Signals signals;
-    board_.say(fmt::format("{} workers for the learner at {}; logs in {}", plan_.workers, plan_.dial(), plan_.directory));
+    board_.say(
+        fmt::format("{} workers for the learner at {}; logs in {}", plan_.workers, plan_.dial(), plan_.directory));
     try {
       launcher_.start(plan_, loop_, board_);
       while (!is_over()) {

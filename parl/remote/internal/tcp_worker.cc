@@ -34,7 +34,7 @@ constexpr int kSlack = 8;                                // objects on their way
 
 Time now() { return std::chrono::steady_clock::now(); }
 
-constexpr const char* kPatience = "PARL_WORKER_PATIENCE";      // seconds
+constexpr const char* kPatience = "PARL_WORKER_PATIENCE";       // seconds
 constexpr const char* kHadLearner = "PARL_WORKER_HAD_LEARNER";  // from one image of a worker process to the next
 
 // How long a worker that has lost its learner looks for one; empty: for ever.
