@@ -64,9 +64,7 @@ class RayLauncherTest : public SiteTest {
     SiteTest::TearDown();
   }
 
-  std::vector<pid_t> ours() const {
-    return processes_with("RAY_AUTH_TOKEN_PATH=" + folder_ + "/ray-token", "environ");
-  }
+  std::vector<pid_t> ours() const { return processes_with("RAY_AUTH_TOKEN_PATH=" + folder_ + "/ray-token", "environ"); }
 
   SubmitOptions ray_options() const {
     SubmitOptions o = options(Site::kRay);

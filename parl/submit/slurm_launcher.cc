@@ -127,10 +127,11 @@ class SlurmLauncher final : public Launcher {
 
   void stop() override {
     if (job_.empty()) return;
-    const Outcome cancelled = run_command({{"scancel", job_}}, kPatience);
-    if (cancelled.code != 0) board_->say("scancel: " + cancelled.output);
+    write_file_atomically(end_file(*plan_), "");
     const auto deadline = Clock::now() + kEnd;
-    for (;;) {
+    for (;;) {  // again and again: a task may be on its way back into the queue
+      const Outcome cancelled = run_command({{"scancel", job_}}, kPatience);
+      if (cancelled.code != 0) board_->say("scancel: " + cancelled.output);
       const Outcome outcome = run_command({squeue()}, kPatience);
       hear(outcome.code, outcome.output);
       follow_logs();
@@ -140,13 +141,14 @@ class SlurmLauncher final : public Launcher {
         board_->say(fmt::format("job {} has not ended yet; look with: squeue -j {}", job_, job_));
         break;
       }
-      std::this_thread::sleep_for(milliseconds(500));
+      std::this_thread::sleep_for(milliseconds(1000));
     }
     job_.clear();
   }
 
  private:
   static std::string script_file(const SubmitPlan& plan) { return plan.directory + "/workers.sbatch"; }
+  static std::string end_file(const SubmitPlan& plan) { return plan.directory + "/ended"; }  // nothing is a failure now
 
   static std::vector<std::string> sbatch(const SubmitPlan& plan) {
     std::vector<std::string> argv = {"sbatch", "--parsable"};
@@ -176,14 +178,17 @@ class SlurmLauncher final : public Launcher {
         "if [ ! -r \"$PARL_TOKEN_FILE\" ]; then echo \"the token's file cannot be read on $(uname -n): --dir and "
         "--token-file must lie on a file system that all machines share\" >&2; exit 97; fi\n");
     if (!plan.work_directory.empty()) s += fmt::format("cd {} || exit 98\n", shell_quote(plan.work_directory));
-    s += "trap 'exit 143' TERM  # scancel: no failure\n";
+    s += "trap 'exit 143' TERM\n";
     s += shell_join(plan.worker_command()) + " </dev/null\nstatus=$?\n";
     s += fmt::format(
-        "# A worker ends by itself, with 0, once its learner is gone for good; all else is a failure.\n"
-        "if [ \"$status\" -ne 0 ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt {} ]; then\n"
+        "# A worker ends by itself, with 0, once its learner is gone for good, and by SIGTERM when it is told to; all "
+        "else is "
+        "a failure.\n"
+        "if [ \"$status\" -ne 0 ] && [ \"$status\" -ne 143 ] && [ ! -e {} ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt "
+        "{} ]; then\n"
         "  echo \"the worker has ended with code $status: back into the queue\"\n"
         "  scontrol requeue \"${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}\" && sleep 60\nfi\nexit \"$status\"\n",
-        plan.restarts);
+        shell_quote(end_file(plan)), plan.restarts);
     return s;
   }
 

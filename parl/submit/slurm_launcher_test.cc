@@ -132,5 +132,42 @@ TEST_F(SlurmLauncherTest, WhatSlurmRefusesIsSaid) {
   EXPECT_NE(submit.err().find("partition"), std::string::npos) << submit.err();
 }
 
+// The batch script alone, with a stand-in for scontrol: what goes back into the queue, and what does not.
+TEST_F(SiteTest, TheBatchScriptTellsFailuresFromEnds) {
+  const auto write_program = [&](const std::string& file, const std::string& text) {
+    write_file_atomically(file, "#!/bin/sh\n" + text);
+    ::chmod(file.c_str(), 0755);
+  };
+  write_program(folder_ + "/scontrol", fmt::format("echo \"$@\" >>{}/calls\nexit 1\n", folder_));
+  SubmitOptions o = options(Site::kSlurm);
+  o.program = {folder_ + "/worker.sh"};
+  const std::string text = dry_run(o);
+  write_file_atomically(folder_ + "/batch", text.substr(text.find("#!/bin/sh")));
+  fs::create_directory(folder_ + "/run");
+  const struct {
+    const char *worker, *restarts;
+    bool is_ending;
+    int code;
+    bool is_requeued;
+  } cases[] = {
+      {"exit 0", "0", false, 0, false},          {"exit 9", "0", false, 9, true},
+      {"kill -KILL $$", "4", false, 137, true},  {"exit 9", "5", false, 9, false},
+      {"kill -TERM $$", "0", false, 143, false}, {"exit 9", "0", true, 9, false},
+  };
+  for (const auto& c : cases) {
+    write_program(folder_ + "/worker.sh", c.worker);
+    fs::remove(folder_ + "/calls");
+    if (c.is_ending) write_file_atomically(folder_ + "/run/ended", "");
+    Command command{{"sh", folder_ + "/batch"}};
+    command.environment = {{"PATH", folder_ + ":" + std::getenv("PATH")},
+                           {"SLURM_RESTART_COUNT", c.restarts},
+                           {"SLURM_ARRAY_JOB_ID", "7"},
+                           {"SLURM_ARRAY_TASK_ID", "1"}};
+    const Outcome outcome = run_command(command, std::chrono::seconds(60));
+    EXPECT_EQ(outcome.code, c.code) << c.worker << ": " << outcome.output;
+    EXPECT_EQ(contents_or_empty(folder_ + "/calls"), c.is_requeued ? "requeue 7_1\n" : "") << c.worker << c.restarts;
+  }
+}
+
 }  // namespace
 }  // namespace parl::submit

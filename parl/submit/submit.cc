@@ -167,6 +167,10 @@ class Run {
   std::optional<int> code_;
 };
 
+SubmitPlan plan_for(const SubmitOptions& options, const Launcher& launcher) {
+  return make_plan(options, options.address.empty() ? launcher.host_of_learner() : "", launcher.has_local_learner());
+}
+
 std::string describe(const SubmitPlan& plan, const Launcher& launcher) {
   if (!launcher.has_local_learner()) return launcher.describe(plan);
   std::string out = "# learner, on this machine, once " + std::to_string(plan.start_with) + " of " +
@@ -182,7 +186,7 @@ std::string describe(const SubmitPlan& plan, const Launcher& launcher) {
 
 std::string dry_run(SubmitOptions options) {
   const auto launcher = make_launcher(options);
-  const SubmitPlan plan = make_plan(options, launcher->host_of_learner(), launcher->has_local_learner());
+  const SubmitPlan plan = plan_for(options, *launcher);
   return describe(plan, *launcher);
 }
 
@@ -195,7 +199,7 @@ int run(SubmitOptions options) {
   }
   const auto launcher = make_launcher(options);
   launcher->check_tools();
-  const SubmitPlan plan = make_plan(options, launcher->host_of_learner(), launcher->has_local_learner());
+  const SubmitPlan plan = plan_for(options, *launcher);
   PARL_CHECK(!launcher->has_local_learner() || has_program(plan.program[0]),
              "there is no program '{}' here, where the learner shall run", plan.program[0]);
   const Workplace workplace(plan);
