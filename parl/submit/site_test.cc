@@ -13,7 +13,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -65,7 +65,9 @@ int free_port_for_test() {
 
 std::string contents_or_empty(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
-  return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::ostringstream out;
+  if (in) out << in.rdbuf();  // a process, and its files in /proc, may vanish at any time: no exception
+  return out.str();
 }
 
 std::vector<pid_t> processes_with(const std::string& text, const std::string& where) {
