@@ -31,8 +31,8 @@ class Worker:
         environment = {**os.environ, **environment, "PARL_TOKEN_FILE": f"/proc/self/fd/{secret}"}
         try:
             self.process = subprocess.Popen(
-                command, env=environment, cwd=directory or None, pass_fds=[secret], stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
+                command, env=environment, cwd=directory or None, pass_fds=[secret], start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
         except OSError as error:
             self.process = None
             self.error = str(error)
@@ -61,16 +61,26 @@ class Worker:
             is_over = not self.reader.is_alive()  # asked first: then these are its last lines
             lines = list(self.lines)
             self.lines.clear()
-        code = self.process.wait() if is_over else None
+        code = None
+        if is_over:
+            code = self.process.wait()
+            self._signal(signal.SIGKILL)  # what it left behind
         return self.node, self.process.pid, lines, code, ""
 
     def stop(self):
         if self.process:
-            self.process.terminate()
+            self._signal(signal.SIGTERM)
             try:
                 self.process.wait(5)
             except subprocess.TimeoutExpired:
-                self.process.kill()
+                pass
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number):
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass
 
 
 def watch(ray, number, actor, restarts, is_over):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "parl/core/files.h"
 #include "parl/remote/keygen.h"
@@ -34,33 +35,38 @@ class RayLauncherTest : public SiteTest {
     ::setenv("RAY_AUTH_MODE", "token", 1);
     ::setenv("RAY_AUTH_TOKEN_PATH", (folder_ + "/ray-token").c_str(), 1);
     ::unsetenv("RAY_ADDRESS");
-    start_node(
-        {"--head", fmt::format("--port={}", ray_port_), "--include-dashboard=false", "--temp-dir=" + temporary_});
-    start_node({fmt::format("--address=127.0.0.1:{}", ray_port_)});
+    start_node("head", {"--head", fmt::format("--port={}", ray_port_), "--include-dashboard=false",
+                        "--temp-dir=" + temporary_});
+    if (!HasFatalFailure()) start_node("second", {fmt::format("--address=127.0.0.1:{}", ray_port_)});
   }
 
-  void start_node(const std::vector<std::string>& options) {
+  void start_node(const std::string& name, const std::vector<std::string>& options) {
     std::vector<std::string> argv = {ray_,
                                      "start",
+                                     "--block",
                                      "--node-ip-address=127.0.0.1",
                                      "--num-cpus=1",
                                      "--memory=500000000",
                                      "--object-store-memory=100000000",
                                      "--disable-usage-stats"};
     argv.insert(argv.end(), options.begin(), options.end());
-    const Outcome outcome = run_command({argv}, kSlow);
-    ASSERT_EQ(outcome.code, 0) << outcome.output;
+    const std::string output = folder_ + "/" + name;
+    nodes_.push_back(std::make_unique<Daemon>(argv, output));
+    ASSERT_TRUE(eventually(
+        [&] {
+          return contents_or_empty(output).find("Ray runtime started") != std::string::npos ||
+                 !nodes_.back()->is_running();
+        },
+        kSlow))
+        << contents_or_empty(output);
+    ASSERT_TRUE(nodes_.back()->is_running()) << contents_or_empty(output);
   }
 
   void TearDown() override {
-    // `ray stop` would end every Ray of this machine: ours alone are those that know our token.
-    if (!temporary_.empty()) {
-      for (const int signal : {SIGTERM, SIGKILL}) {
-        for (const pid_t pid : ours()) ::kill(pid, signal);
-        if (eventually([this] { return ours().empty(); }, seconds(20))) break;
-      }
-      fs::remove_all(temporary_);
-    }
+    while (!nodes_.empty()) nodes_.pop_back();
+    // What a node leaves behind. `ray stop` would end every Ray of this machine: ours are those that know our token.
+    for (const pid_t pid : ours()) ::kill(pid, SIGKILL);
+    if (!temporary_.empty()) fs::remove_all(temporary_);
     SiteTest::TearDown();
   }
 
@@ -74,6 +80,7 @@ class RayLauncherTest : public SiteTest {
   }
 
   std::string ray_, temporary_;
+  std::vector<std::unique_ptr<Daemon>> nodes_;
   int ray_port_ = 0;
 };
 

@@ -168,7 +168,7 @@ void SiteTest::SetUp() {
 }
 
 void SiteTest::TearDown() {
-  if (!HasFailure()) fs::remove_all(folder_);
+  if (!HasFailure() && !folder_.empty()) fs::remove_all(folder_);  // empty: skipped
 }
 
 SubmitOptions SiteTest::options(Site site) const {

@@ -119,11 +119,16 @@ class SshLauncher final : public Launcher {
          "printf %s \"$token\" >\"$dir/token\" || exit 97; unset token; export PARL_TOKEN_FILE=\"$dir/token\"; ";
     if (plan.gpus > 0) s += fmt::format("export CUDA_VISIBLE_DEVICES={}; ", gpus_of(worker, plan.gpus));
     if (!plan.work_directory.empty()) s += fmt::format("cd {} || exit 98; ", shell_quote(plan.work_directory));
-    s += fmt::format("exec 3<&0; {} </dev/null 3<&- & worker=$!; ", shell_join(plan.worker_command()));
-    s += "(cat <&3; kill -TERM $worker; sleep 5; kill -KILL $worker) </dev/null >/dev/null 2>&1 & watcher=$!; "
-         "exec 3<&-; trap 'kill -TERM $worker' HUP INT TERM; ";
+    // In a session of its own where there is setsid, so that what the program starts ends with it.
+    s += "end() { kill -$1 -$worker 2>/dev/null || kill -$1 $worker 2>/dev/null; }; ";
+    s += fmt::format("exec 3<&0; $(command -v setsid) {} </dev/null 3<&- & worker=$!; ",
+                     shell_join(plan.worker_command()));
+    s += "(cat <&3; end TERM; sleep 5; end KILL) </dev/null >/dev/null 2>&1 & watcher=$!; "
+         "exec 3<&-; trap 'end TERM' HUP INT TERM; ";
     s += fmt::format("echo \"{}$(uname -n)\"; ", kRunning);
-    return s + "wait $worker 2>/dev/null; status=$?; kill $watcher 2>/dev/null; exit $status";
+    return s +
+           "wait $worker 2>/dev/null; status=$?; kill $watcher 2>/dev/null; kill -KILL -$worker 2>/dev/null; "
+           "exit $status";
   }
 
   // The n-th worker of a host gets its n-th group of GPUs.

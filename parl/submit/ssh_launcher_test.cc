@@ -158,10 +158,11 @@ TEST_F(SshLauncherTest, WithoutAnyWorkerItGivesUpAndSaysWhy) {
 }
 
 TEST_F(SshLauncherTest, GroupsOfGpusAndStrangeArgumentsArriveAsTheyWere) {
-  const std::string program = folder_ + "/it's a \"program\" $HOME.sh";
+  const std::string program = folder_ + "/it's a \"program\" $HOME.sh", child = fmt::format("sleep 1{}", port_);
   write_file_atomically(program,
                         "#!/bin/sh\n[ \"$1\" = --parl-worker ] || exec sleep 1000\n"
-                        "echo \"gpus <$CUDA_VISIBLE_DEVICES> value <$STRANGE>\"\nsleep 1000\n");
+                        "echo \"gpus <$CUDA_VISIBLE_DEVICES> value <$STRANGE>\"\n" +
+                            child + "\n");
   ::chmod(program.c_str(), 0755);
   SubmitOptions o = ssh_options();
   o.program = {program};
@@ -170,8 +171,10 @@ TEST_F(SshLauncherTest, GroupsOfGpusAndStrangeArgumentsArriveAsTheyWere) {
   SubmitProcess submit(o, folder_);
   EXPECT_TRUE(submit.says("gpus <0,1> value <a 'b' \"c\" $HOME; `d` \\ \t!>")) << submit.err();
   EXPECT_TRUE(submit.says("gpus <2,3>")) << submit.err();
+  EXPECT_TRUE(eventually([&] { return processes_with(child).size() == 2; }));
   submit.signal(SIGTERM);
   EXPECT_NE(submit.wait(), -1);
+  EXPECT_TRUE(eventually([&] { return processes_with(child).empty(); })) << "what a worker started ends with it";
 }
 
 // The guard for what no launcher can end any more.

@@ -18,6 +18,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::chrono::seconds kLearnersGrace(60);  // for a checkpoint, when the site is lost
+
 volatile sig_atomic_t signals_seen = 0, last_signal = 0;
 
 void on_signal(int signal) {
@@ -94,7 +96,8 @@ class Run {
         hear_signals();
       }
     } catch (...) {
-      board_.say("ending the workers");
+      board_.say("ending the run");
+      end_learner_in_time();
       launcher_.stop();
       throw;
     }
@@ -137,6 +140,13 @@ class Run {
     if (!is_started_) return;
     if (!launcher_.has_local_learner()) return launcher_.stop_learner();
     loop_.signal(learner_, signal);
+  }
+
+  void end_learner_in_time() {
+    if (!is_started_ || !launcher_.has_local_learner()) return;
+    const auto deadline = std::chrono::steady_clock::now() + kLearnersGrace;
+    loop_.signal(learner_, SIGTERM);
+    while (loop_.is_running(learner_) && std::chrono::steady_clock::now() < deadline) loop_.run_once(milliseconds(200));
   }
 
   void give_up() {
