@@ -51,15 +51,14 @@ class RayLauncherTest : public SiteTest {
                                      "--disable-usage-stats"};
     argv.insert(argv.end(), options.begin(), options.end());
     const std::string output = folder_ + "/" + name;
-    nodes_.push_back(std::make_unique<Daemon>(argv, output));
-    ASSERT_TRUE(eventually(
-        [&] {
-          return contents_or_empty(output).find("Ray runtime started") != std::string::npos ||
-                 !nodes_.back()->is_running();
-        },
-        kSlow))
-        << contents_or_empty(output);
-    ASSERT_TRUE(nodes_.back()->is_running()) << contents_or_empty(output);
+    const auto is_up = [&] { return contents_or_empty(output).find("Ray runtime started") != std::string::npos; };
+    for (int attempt = 0; attempt < 3; ++attempt) {  // Ray gives a node 30 s, which is not much on a busy machine
+      nodes_.push_back(std::make_unique<Daemon>(argv, output));
+      ASSERT_TRUE(eventually([&] { return is_up() || !nodes_.back()->is_running(); }, kSlow));
+      if (is_up()) return;
+      nodes_.pop_back();
+    }
+    FAIL() << "no Ray node starts: " << contents_or_empty(output);
   }
 
   void TearDown() override {
