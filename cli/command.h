@@ -86,6 +86,7 @@ int verb_bench(const Arguments& args);
 int verb_keygen(const Arguments& args);
 int verb_status(const Arguments& args);
 int verb_workers(const Arguments& args);
+int verb_submit(const Arguments& args);
 int bench_env(const Arguments& args);     // parl bench env
 int bench_remote(const Arguments& args);  // parl bench remote
 int bench_train(const Arguments& args);   // parl bench train

@@ -29,6 +29,8 @@ constexpr Verb kVerbs[] = {
     {"keygen", "guard tcp: parl keygen token FILE | parl keygen certificates DIR HOST...", parl::cli::verb_keygen},
     {"status", "what a learner is doing: parl status tcp://learner:8037", parl::cli::verb_status},
     {"workers", "a row for each worker of a learner: parl workers tcp://learner:8037", parl::cli::verb_workers},
+    {"submit", "workers on many machines: parl submit --on ssh|slurm|k8s|ray -n 64 -- ./my_program",
+     parl::cli::verb_submit},
 };
 
 std::string usage() {

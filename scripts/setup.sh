@@ -12,6 +12,9 @@
 #   PARL_ALE_PGO=0    build the ALE without profile-guided optimisation: minutes quicker to build, slower to play
 #   PARL_WITH_ATARI=0 leave the ALE out, and with it the GPL; `make train` then plays pixel:breakout
 #   PARL_SKIP_APT=1   never call apt; missing packages are an error that lists them
+#   PARL_TEST_SITES   what the tests of `parl submit` shall find: any of "ssh slurm k8s ray"; the tests of what is not
+#                     here are skipped. ssh and slurm are Debian packages (which start their daemons where Debian does),
+#                     k8s and ray go into a Python environment                              []
 #   PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...   pip's own settings hold
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,10 +26,16 @@ check_tools=no
 for argument in "$@"; do
   case "$argument" in
     --check) check_tools=yes ;;
-    -h | --help) sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) die "unknown argument '$argument' (see scripts/setup.sh --help)" ;;
   esac
 done
+
+read -r -a sites <<<"${PARL_TEST_SITES:-}"
+for site in ${sites[@]+"${sites[@]}"}; do
+  case "$site" in ssh | slurm | k8s | ray) ;; *) die "PARL_TEST_SITES: '$site' is none of ssh slurm k8s ray" ;; esac
+done
+wants_site() { [[ " ${sites[*]-} " == *" $1 "* ]]; }
 
 home="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
 deps="${PARL_DEPS:-${XDG_CACHE_HOME:-$home/.cache}/parl}"
@@ -68,6 +77,8 @@ install_packages() {
   local wanted=(libfmt-dev libspdlog-dev libssl-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev libcpp-httplib-dev nlohmann-json3-dev
     libpng-dev zlib1g-dev libavcodec-dev libavformat-dev libavutil-dev libswscale-dev)
   local missing=() package tool
+  ! wants_site ssh || wanted+=(openssh-client openssh-server)
+  ! wants_site slurm || wanted+=(slurm-wlm munge)
   if ! command -v dpkg-query >/dev/null; then
     say "this is not Debian or Ubuntu: install the equivalents of ${wanted[*]} g++ cmake ninja-build python3 with venv"
     return
@@ -76,7 +87,7 @@ install_packages() {
   for tool in c++:g++ cmake:cmake ninja:ninja-build python3:python3 ccache:ccache; do
     command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
   done
-  if [ -z "$user_torch" ] && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then missing+=(python3-venv); fi
+  if { [ -z "$user_torch" ] || wants_site k8s || wants_site ray; } && ! python3 -c 'import venv, ensurepip' 2>/dev/null; then missing+=(python3-venv); fi
   # The ALE's source comes by pip: that of our environment, unless the user's own libtorch spared us making one.
   if [ -n "$user_torch" ] && [ -z "${PARL_ALE_DIR:-}" ] && ! python3 -m pip --version >/dev/null 2>&1; then missing+=(python3-pip); fi
   if [ "$check_tools" = yes ]; then
@@ -114,6 +125,26 @@ install_python() {
   touch "$stamp"
 }
 
+# For the tests of `parl submit`; apart from the other, because ray pins packages of its own.
+sites_venv="$deps/sites"
+install_sites() {
+  local package name
+  for name in k8s:kubernetes-validate ray:ray; do
+    wants_site "${name%%:*}" || continue
+    package="$(grep "^${name##*:}==" scripts/requirements-sites.txt)"
+    [ -f "$sites_venv/.parl-$package" ] && continue
+    say "installing $package into $sites_venv"
+    [ -x "$sites_venv/bin/python" ] || python3 -m venv "$sites_venv" || die "python3 -m venv failed: is python3-venv installed?"
+    "$sites_venv/bin/python" -m pip install --quiet --disable-pip-version-check "$package" </dev/null >"$deps/pip.log" 2>&1 || {
+      tail -n 5 "$deps/pip.log" >&2
+      die "pip could not install $package (its whole output: $deps/pip.log); leave '${name%%:*}' out of PARL_TEST_SITES to go without"
+    }
+    touch "$sites_venv/.parl-$package"
+  done
+  sites_python=""
+  [ ! -x "$sites_venv/bin/python" ] || sites_python="$sites_venv/bin/python"
+}
+
 find_torch() {
   if [ -n "$user_torch" ]; then torch="$user_torch"; python="$(command -v python3 || true)"; return; fi
   python="$venv/bin/python"
@@ -144,6 +175,7 @@ install_ale() {
 
 install_packages
 [ -n "$user_torch" ] || install_python
+install_sites
 find_torch
 atari=ON ale=""
 if [ "${PARL_WITH_ATARI:-1}" = 0 ]; then atari=OFF; else install_ale; fi
@@ -152,7 +184,8 @@ config="# Written by scripts/setup.sh; the Makefile gives it to CMake.
 set(CMAKE_PREFIX_PATH \"$torch\" CACHE STRING \"\" FORCE)
 set(PARL_WITH_ATARI $atari CACHE BOOL \"\" FORCE)
 set(PARL_ALE_DIR \"$ale\" CACHE PATH \"\" FORCE)
-set(PARL_PYTHON \"$python\" CACHE FILEPATH \"\" FORCE)"
+set(PARL_PYTHON \"$python\" CACHE FILEPATH \"\" FORCE)
+set(PARL_SITES_PYTHON \"$sites_python\" CACHE FILEPATH \"\" FORCE)"
 if [ "$config" != "$(cat .deps/config.cmake 2>/dev/null)" ]; then
   printf '%s\n' "$config" >.deps/config.cmake
   say "ready: libtorch $torch, ALE ${ale:-left out}"

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <random>
+#include <string_view>
 
 #include "parl/core/check.h"
 #include "parl/core/log.h"
@@ -36,9 +39,25 @@ constexpr int kSlack = 8;                               // objects on their way 
 
 Time now() { return std::chrono::steady_clock::now(); }
 
+constexpr const char* kPatience = "PARL_WORKER_PATIENCE";       // seconds
+constexpr const char* kHadLearner = "PARL_WORKER_HAD_LEARNER";  // from one image of a worker process to the next
+
+// How long a worker that has lost its learner looks for one; empty: for ever.
+std::optional<std::chrono::seconds> patience() {
+  const char* text = std::getenv(kPatience);
+  if (!text || !*text) return std::nullopt;
+  const std::string_view number = text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  PARL_CHECK(error == std::errc() && end == number.data() + number.size() && value > 0,
+             "{} wants a number of seconds from 1 on, not '{}'", kPatience, number);
+  return std::chrono::seconds(value);
+}
+
 // This process again, from its beginning: what is stuck in user code ends with the old image.
 [[noreturn]] void start_anew() {
   std::fflush(nullptr);
+  ::setenv(kHadLearner, "1", 1);
   OwnArguments own;
   own.args.push_back(nullptr);
   ::execv("/proc/self/exe", own.args.data());
@@ -404,10 +423,18 @@ void run_tcp_worker(const WorkerSettings& settings, const Security& security) {
     before_last_words = std::set_terminate(say_last_words);
     static Present& present = *new Present;
     listen_to_signals(*output, [] { leave_on_request(present); });
+    const auto longest = patience();
+    bool had_learner = std::getenv(kHadLearner) != nullptr;
     Dialer dialer(settings, security, output);
     while (present.set(nullptr)) {
-      const auto session = dialer.dial(nullptr, kForever);
+      const auto session = dialer.dial(nullptr, longest && had_learner ? deadline_in(*longest) : kForever);
       if (!present.set(session)) break;
+      if (!session) {
+        log().info("worker {}: no learner at {} for {} s; this worker ends", ::getpid(), address, longest->count());
+        output->restore();
+        std::_Exit(EXIT_SUCCESS);
+      }
+      had_learner = true;
       log().debug("worker {}: {} slots for the learner at {}", ::getpid(), slots, address);
       session->wait_end();
       output->send_to(nullptr);

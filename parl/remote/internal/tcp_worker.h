@@ -116,7 +116,8 @@ class Dialer {
   IoLoop loop_;
 };
 
-// `--parl-worker tcp://...`: serves learners until the process is ended.
+// `--parl-worker tcp://...`: serves learners until the process is ended; or, with PARL_WORKER_PATIENCE=<seconds> in the
+// environment, until it has lost its learner and found none for that long: then it exits with 0.
 [[noreturn]] void run_tcp_worker(const WorkerSettings& settings, const Security& security);
 
 // Offers `object` until a learner that took it has said goodbye, on the calling thread (as_remote.h).

@@ -1,0 +1,54 @@
+// The command line of `parl submit`; what it starts is tested in parl/submit.
+#include <gtest/gtest.h>
+
+#include "cli/command.h"
+
+namespace parl::cli {
+namespace {
+
+std::string out_of(const Arguments& args) {
+  testing::internal::CaptureStdout();
+  int code = -1;
+  try {
+    code = verb_submit(args);
+  } catch (...) {
+    testing::internal::GetCapturedStdout();
+    throw;
+  }
+  const std::string out = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, 0);
+  return out;
+}
+
+std::string usage_error(const Arguments& args) {
+  try {
+    verb_submit(args);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no usage error";
+}
+
+TEST(Submit, WhatStandsAfterTheDashesIsTheProgramsOwn) {
+  const std::string out = out_of({"--on", "slurm", "-n", "3", "--address", "h:9", "--site-options", "--partition=a,b",
+                                  "--env", "A=1", "--env", "B=2", "--dry-run", "--", "prog", "--help", "--on", "x"});
+  for (const char* expected : {"prog --help --on x", "--array=0-2", "sbatch --parsable --partition=a,b ", "export A=1",
+                               "export B=2", "prog --parl-worker tcp://h:9"})
+    EXPECT_NE(out.find(expected), std::string::npos) << expected << " in\n" << out;
+}
+
+TEST(Submit, HelpShowsTheOptionsWithTheirDefaults) {
+  const std::string out = out_of({"--help"});
+  for (const char* expected : {"--on", "-n", "--mem", "2G", "--dry-run", "--hosts", "--image", "--ray-address"})
+    EXPECT_NE(out.find(expected), std::string::npos) << expected;
+}
+
+TEST(Submit, WrongWordsAreUsageErrorsThatNameTheNearest) {
+  EXPECT_NE(usage_error({"--on", "slrum", "--", "p"}).find("slurm"), std::string::npos);
+  EXPECT_NE(usage_error({"--on", "ssh", "--host", "a", "--", "p"}).find("--host"), std::string::npos);
+  EXPECT_NE(usage_error({"--on", "ssh"}).find("what shall run?"), std::string::npos);
+  EXPECT_NE(usage_error({"-n", "many", "--", "p"}).find("workers"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace parl::cli
