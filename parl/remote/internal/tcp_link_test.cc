@@ -33,7 +33,7 @@ struct Ends final : ObjectLink::Listener {
 };
 
 TEST(TcpLink, WhoAttachesWhileTheConnectionEndsIsTold) {
-  TcpObjectLink link(nullptr, 1);
+  TcpObjectLink link(nullptr, 1, {});
   const auto first = std::make_shared<Ends>(), second = std::make_shared<Ends>(), third = std::make_shared<Ends>();
   first->at_end = [&] { link.attach(second); };
   link.attach(first);
