@@ -1,5 +1,5 @@
 // A learner's end (TcpPeer) or a worker's (WorkerSession) of a connection whose other end sends anything and closes.
-// It ends, tells its owner so once, and leaves no descriptor behind.
+// It ends, and tells its owner so once.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -42,6 +42,7 @@ class Network {
     if (is_here) {
       Options options = tcp(fmt::format("tcp://{}:0", kLearner));
       options.insecure = true;
+      options.create_timeout = 60s;  // a worker whose object does not end at once starts anew
       manager_ = std::make_unique<RemoteManager>(options);
       address_ = manager_->engine();
     }

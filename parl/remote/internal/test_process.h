@@ -9,6 +9,7 @@
 
 #include <cctype>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -16,6 +17,13 @@
 #include <string>
 
 namespace parl::internal {
+
+// AddressSanitizer keeps freed memory for long, and its companion's check of object types needs a descriptor.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kAddressSanitizer = true;
+#else
+inline constexpr bool kAddressSanitizer = false;
+#endif
 
 struct Holdings {
   size_t descriptors = 0, threads = 0, children = 0;
@@ -59,7 +67,7 @@ inline Holdings holdings() {
 class Forked {
  public:
   explicit Forked(const std::function<int()>& body) : pid_(::fork()) {
-    if (pid_ == 0) ::_exit(body());
+    if (pid_ == 0) ::_exit(run(body));
   }
   // -1: it was killed.
   int wait() {
@@ -69,6 +77,14 @@ class Forked {
   }
 
  private:
+  static int run(const std::function<int()>& body) {
+    try {
+      return body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "not caught in a child process: %s\n", error.what());
+      return 1;
+    }
+  }
   const pid_t pid_;
 };
 
