@@ -75,6 +75,7 @@ class HostileLink final : public ObjectLink {
   }
   void end() {
     if (auto* listener = std::exchange(listener_, nullptr)) listener->on_end();
+    send_off();  // what waits is dropped with its socket
   }
   void send_off() { kept_.clear(); }
 
