@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -26,18 +27,18 @@ class Network {
   // False: this process may not.
   bool open() {
     if (::unshare(CLONE_NEWNET) != 0 || !shell("ip link set lo up")) return false;
-    Gate ready, done;
+    std::promise<int> ready;  // the thread's number
+    std::promise<void> done;
     bool is_there = false;
     std::thread there([&] {  // what it starts lives in its network
       is_there = ::unshare(CLONE_NEWNET) == 0;
-      tid_ = static_cast<int>(::gettid());
-      ready.open();
-      Gate::wait(done.path());
+      ready.set_value(static_cast<int>(::gettid()));
+      done.get_future().wait();
       is_there = is_there && shell("ip addr add 10.98.7.2/24 dev worker0 && ip link set worker0 up");
       if (is_there) keep_ = spawn_self({{"--parl-worker", address_, "--slots", "4", "--parl-insecure"}, {}});
     });
-    Gate::wait(ready.path());
-    const bool is_here = shell(fmt::format("ip link add learner0 type veth peer name worker0 netns {}", tid_)) &&
+    const int tid = ready.get_future().get();
+    const bool is_here = shell(fmt::format("ip link add learner0 type veth peer name worker0 netns {}", tid)) &&
                          shell(fmt::format("ip addr add {}/24 dev learner0 && ip link set learner0 up", kLearner));
     if (is_here) {
       Options options = tcp(fmt::format("tcp://{}:0", kLearner));
@@ -46,7 +47,7 @@ class Network {
       manager_ = std::make_unique<RemoteManager>(options);
       address_ = manager_->engine();
     }
-    done.open();
+    done.set_value();
     there.join();
     return is_here && is_there;
   }
@@ -63,7 +64,6 @@ class Network {
   }
 
  private:
-  int tid_ = 0;
   std::string address_;
   std::unique_ptr<RemoteManager> manager_;
   ChildProcess keep_;

@@ -223,7 +223,7 @@ class Soak : public ::testing::Test {
     EXPECT_GT(tally_.threw, 0u);
     EXPECT_LE(last.descriptors, second.descriptors + 4) << "descriptors leak";
     EXPECT_LE(last.threads, second.threads) << "threads leak";
-    if (!kAddressSanitizer) {
+    if (!kSanitizer) {
       EXPECT_LE(last.megabytes, second.megabytes + 64) << "memory leaks";
     }
   }

@@ -18,11 +18,17 @@
 
 namespace parl::internal {
 
-// AddressSanitizer keeps freed memory for long, and its companion's check of object types needs a descriptor.
+// The sanitizers need memory of their own and keep what is freed; AddressSanitizer's companion checks the types of
+// objects with the help of a descriptor.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #else
 inline constexpr bool kAddressSanitizer = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitizer = true;
+#else
+inline constexpr bool kSanitizer = false;
 #endif
 
 struct Holdings {
