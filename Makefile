@@ -45,4 +45,4 @@ format:
 	@git ls-files --cached --others --exclude-standard '*.h' '*.cc' | xargs clang-format -i
 
 clean:
-	rm -rf build build-dev build-asan build-tsan
+	rm -rf build build-dev build-asan build-tsan build-fuzz

@@ -47,6 +47,13 @@ elseif(PARL_SANITIZE)
   message(FATAL_ERROR "PARL_SANITIZE is '${PARL_SANITIZE}'; use address, thread or nothing")
 endif()
 
+if(PARL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "PARL_FUZZ needs clang and its libFuzzer (Debian: clang-14, libclang-rt-14-dev): cmake --preset fuzz")
+  endif()
+  target_compile_options(parl_flags INTERFACE $<BUILD_INTERFACE:-fsanitize=fuzzer-no-link>)
+endif()
+
 if(PARL_WITH_TORCH)
   find_package(Torch 2.1 QUIET)
   if(NOT Torch_FOUND)

@@ -144,7 +144,9 @@ FrameReader::Got FrameReader::next(int fd, Frame& out, bool wait) {
     // Here the scratch buffer is empty: what was in it has been moved.
     std::array<iovec, 2> pieces;
     size_t count = 0;
-    const std::span<std::byte> direct = parser_.direct();
+    std::span<std::byte> direct = parser_.direct();
+    // One call takes more than the socket holds when the peer goes on sending.
+    if (!wait) direct = direct.first(std::min<uint64_t>(direct.size(), turn_ends - received_));
     const bool to_target = direct.size() > kScratch / 8;
     if (to_target) pieces[count++] = {direct.data(), direct.size()};
     pieces[count++] = {scratch_.get(), kScratch};

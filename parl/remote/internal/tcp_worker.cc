@@ -246,7 +246,7 @@ void WorkerSession::leave(uint32_t number) {
 void WorkerSession::on_end(const std::string& why) {
   std::lock_guard lock(mutex_);
   is_ended_ = true;
-  why_ = why;
+  why_ = why_left_.empty() ? why : why_left_;
   for (const auto& [number, object] : objects_) object->cut_off();
   changed_.notify_all();
 }
@@ -271,8 +271,13 @@ std::shared_ptr<HostedObject> WorkerSession::wait_taken() {
 }
 
 void WorkerSession::bye(const std::string& why) {
+  const std::string text = "this side said goodbye: " + why;
+  {
+    std::lock_guard lock(mutex_);
+    why_left_ = text;  // the learner may close before the loop has heard of finish()
+  }
   connection_->tell(ControlKind::kBye, Bye{why, false});
-  connection_->finish("this side said goodbye: " + why);
+  connection_->finish(text);
 }
 
 void WorkerSession::end(const std::string& why) {

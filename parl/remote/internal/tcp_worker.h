@@ -86,7 +86,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_welcome_ = false, is_ended_ = false, was_refused_ = false, must_force_ = false;
-  std::string why_;
+  std::string why_, why_left_;  // why_left_: what bye() said
   std::map<uint32_t, std::shared_ptr<HostedObject>> objects_;
   size_t running_ = 0;  // threads that are in code of objects
   std::shared_ptr<HostedObject> taken_;
