@@ -30,14 +30,18 @@ class Owner final : public TcpPeer::Owner {
     require(peer->slots() >= 0 && peer->slots() <= kMostSlots, "slots are within their bounds");
     require(peer->vacant() >= 0, "vacancy is not negative");
     (void)peer->find("Counter");
-    link_ = peer->reserve();
+    link_ = peer->reserve({});
   }
   void on_place_free() override {}
+  const ManagerStatus& on_ask() override {
+    static const ManagerStatus status;
+    return status;
+  }
   void on_refused(const std::string&, const std::string& text) override {
     require(!text.empty(), "a refusal says why");
   }
   void on_stranger_gone(const std::string&, const std::string&) override {}
-  void on_gone(const std::shared_ptr<TcpPeer>&) override {
+  void on_gone(const std::shared_ptr<TcpPeer>&, const std::string&) override {
     std::lock_guard lock(mutex_);
     require(++gone_ == 1, "a peer is gone once");
     changed_.notify_all();
@@ -85,8 +89,9 @@ void hostile_worker(IoLoop& loop, uint8_t mode, Input data) {
 }
 
 void hostile_learner(IoLoop& loop, uint8_t mode, Input data) {
+  static const WorkerSettings settings{"unix:/fuzz", 2};
   Ends ends;
-  auto session = std::make_shared<WorkerSession>(security_of(mode), 2, nullptr, nullptr);
+  auto session = std::make_shared<WorkerSession>(security_of(mode), settings, nullptr, nullptr);
   ends.send(data);
   const auto connection = Connection::start(loop, make_plain_transport(std::move(ends.own)), session);
   session->wait_end();  // or the learner says that objects are left to be ended by force

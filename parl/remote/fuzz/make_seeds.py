@@ -39,8 +39,8 @@ def frame(kind, number, head, bodies=(), where=0):
 def chunk(number, data): return u32(0x4B4C5250) + u32(number) + u32(len(data)) + u32(0) + data
 
 
-def greeting(token, nonce=32, mark="parl-remote", protocol=1):
-    return text(mark) + u32(protocol) + text(bytes(range(nonce))) + u8(token) + i64(4711) + text("somewhere")
+def greeting(token, nonce=32, mark="parl-remote", protocol=2, role=0):
+    return text(mark) + u32(protocol) + text(bytes(range(nonce))) + u8(token) + i64(4711) + text("somewhere") + u8(role)
 
 
 def archive_seeds():
@@ -124,18 +124,19 @@ def calls_seeds():
 def handshake_seeds():
     def say(kind, head, number=0): return chunk(0, frame(KIND[kind], number, head))
     hello, proof = say("hello", greeting(0)), say("proof", text(""))
-    offer = say("offer", u32(4) + u8(0) + u64(1) + text("Counter") + text("f") + u64(1) + text("()"))
-    thing = say("offer", u32(0) + u8(1) + u64(1) + text("Counter") + text("f") + u64(0))
+    offer = say("offer", u32(4) + u8(0) + u64(1) + text("Counter") + text("f") + u64(1) + text("()") + u64(1) + u32(0) + u64(1) + u32(0))
+    thing = say("offer", u32(0) + u8(1) + u64(1) + text("Counter") + text("f") + u64(0) + u64(0) + u64(0))
     bye = say("bye", text("I go") + u8(0))
     yield u8(0) + hello + proof + offer + bye
-    yield u8(0) + hello + proof + thing + say("output", text("a line\nand ")) + say("beat", b"") + chunk(1, frame(4, 0, b""))
+    yield u8(0) + hello + proof + thing + say("output", text("a line\nand ")) + say("beat", u64(1 << 20) + f8(1.5)) + chunk(1, frame(4, 0, b""))
     yield u8(0) + hello + proof + offer + chunk(1, frame(6, 1, b"x", [b"y" * 5000])) + chunk(1, frame(11, 0, b""))
     yield u8(0) + hello + proof + bye
     yield u8(0) + hello + hello
-    yield u8(0) + say("hello", greeting(0, protocol=2))
+    yield u8(0) + say("hello", greeting(0, protocol=3))
     yield u8(0) + say("hello", greeting(0, nonce=8))
     yield u8(0) + say("hello", greeting(0, mark="another"))
     yield u8(2) + hello
+    yield u8(0) + say("hello", greeting(0, role=1)) + proof
     yield u8(2) + say("hello", greeting(1)) + say("proof", text(bytes(32)))
     challenge = say("challenge", greeting(0))
     welcome = say("welcome", text("") + i64(1000))

@@ -55,7 +55,8 @@ void write_word(int fd, const std::string& word) {
 
 std::shared_ptr<WorkerSession> join(IoLoop& loop, const Address& address) {
   const auto patience = std::chrono::steady_clock::now() + kPatience;
-  auto session = std::make_shared<WorkerSession>(Security{}, 1, nullptr, nullptr);
+  static const WorkerSettings settings{"unix:/crowd", 1};
+  auto session = std::make_shared<WorkerSession>(Security{}, settings, nullptr, nullptr);
   const auto connection = Connection::start(loop, make_plain_transport(connect_to(address, patience)), session);
   if (session->wait_welcome(patience)) return session;
   connection->end("no welcome");
