@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "parl/core/files.h"
+#include "parl/core/log.h"
 #include "parl/train/presets.h"
 #include "parl/train/program.h"
 
@@ -49,6 +50,10 @@ TrainConfig TrainOptions::resolve() const {
   flags_.apply(run_fields(probe));
   const std::string algorithm = algorithm_.empty() ? probe.algorithm : algorithm_;
   TrainConfig config = program().config_of(algorithm);
+  if (!file.empty() && probe.algorithm != algorithm) {
+    log().warn("{} is of {}: {} takes the run's settings from it, not those of {}", file, probe.algorithm, algorithm,
+               probe.algorithm);
+  }
   config.env = probe.env;
   program().envs.family_of(config.env);
   chosen_preset_ = preset_ == "default" || preset_.empty() ? default_preset(config.env, algorithm) : preset_;

@@ -62,6 +62,9 @@ void TrainConfig::check() const {
   at_most("pool-threads", pool_threads, 1'000);
   at_most("rollout-length", rollout_length, 1'000'000);
   at_most("batch-rollouts", batch_rollouts, 1'000'000);
+  const bool is_cuda = device.starts_with("cuda:") && device.size() > 5 &&
+                       device.find_first_not_of("0123456789", 5) == std::string::npos;
+  PARL_CHECK(device == "cpu" || device == "cuda" || is_cuda, "--device is '{}': cpu, cuda or cuda:N", device);
   PARL_CHECK(status_seconds > 0, "--status-seconds must be positive, not {}", status_seconds);
   PARL_CHECK(actor_timeout >= 0, "--actor-timeout must not be negative");
   PARL_CHECK(until_seconds >= 0, "--until-seconds must not be negative");

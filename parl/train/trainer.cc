@@ -127,6 +127,7 @@ void Trainer::restore() {
     if (!config_.init_from.empty()) init_from(find_checkpoint(config_.init_from, true));
     return;
   }
+  if (!config_.init_from.empty()) log().info("--init-from is for new runs: this one goes on with its own weights");
   Checkpoint& c = *restored_;
   progress_ = c.progress;
   check_continues(c.config, config_);
@@ -447,6 +448,10 @@ ActorConfig actor_config(const TrainConfig& config, int64_t index) {
 
 TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
   config.check();
+  PARL_CHECK(
+      config.device == "cpu" || torch::cuda::is_available(),
+      "--device {}: this machine, or the libtorch that this program was built with, has no CUDA; use --device cpu",
+      config.device);
   return Trainer(config, hooks).run();
 }
 
