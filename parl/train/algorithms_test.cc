@@ -142,9 +142,10 @@ TEST(Algorithms, PpoSwingsThePendulumUp) {
 }
 
 TEST(Algorithms, DqnRefusesContinuousActions) {
+  TempDir dir;
   TrainConfig config = config_for("dqn");
   config.env = "Pendulum-v1";
-  config.run = "somewhere";
+  config.run = dir.file("run");
   EXPECT_THAT(error_of([&] { train(config); }), HasSubstr("ppo learns those"));
 }
 
