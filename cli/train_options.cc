@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "parl/core/config_json.h"
 #include "parl/core/files.h"
 #include "parl/core/log.h"
 #include "parl/train/presets.h"

@@ -10,6 +10,11 @@ namespace {
 constexpr char kStatePrefix[] = "state/";
 }
 
+Weights network_weights(Weights weights) {
+  std::erase_if(weights.entries, [](const NamedArray& entry) { return entry.name.starts_with(kExploration); });
+  return weights;
+}
+
 Agent::Agent(std::shared_ptr<Algorithm> algorithm) : algorithm_(std::move(algorithm)) {
   PARL_CHECK(algorithm_ != nullptr, "an Agent needs an Algorithm");
 }

@@ -25,6 +25,8 @@ struct ActOutput {
 using LearnStats = std::vector<std::pair<std::string, double>>;
 
 inline constexpr const char* kExploration = "exploration/";
+// The entries that are the network's: all but those of kExploration.
+Weights network_weights(Weights weights);
 
 class Algorithm {
  public:

@@ -213,11 +213,7 @@ Weights Dqn::get_weights() {
 }
 
 void Dqn::set_weights(const Weights& weights) {
-  Weights own;
-  for (const NamedArray& entry : weights.entries) {
-    if (entry.name != kEpsilon) own.entries.push_back(entry);
-  }
-  model_->set_weights(own);
+  model_->set_weights(network_weights(weights));
   if (target_) model_->sync_weights_to(*target_);
   const Array* epsilon = find_entry(weights, kEpsilon);
   if (epsilon) epsilon_ = epsilon->data<float>()[0];

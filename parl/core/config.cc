@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "parl/core/config_json.h"
 #include "parl/core/files.h"
 
 namespace parl {
@@ -104,6 +105,27 @@ void apply_object(const ConfigFields& fields, const Json& object, const std::str
   }
 }
 
+Json parse_object(const std::string& text, const std::string& where) {
+  Json root;
+  try {
+    root = Json::parse(text, nullptr, true, /*ignore_comments=*/true);
+  } catch (const Json::parse_error& error) {
+    raise("{} is not valid JSON: {}", where, error.what());
+  }
+  if (!root.is_object()) raise("{}: a configuration is a JSON object {{\"name\": value, ...}}", where);
+  return root;
+}
+
+void add_paths(const Json& object, const std::string& prefix, std::vector<std::string>& paths) {
+  for (const auto& [key, item] : object.items()) {
+    if (item.is_object()) {
+      add_paths(item, prefix + key + ".", paths);
+    } else {
+      paths.push_back(prefix + key);
+    }
+  }
+}
+
 }  // namespace
 
 std::string config_to_json(const ConfigFields& fields) {
@@ -120,15 +142,28 @@ std::string config_to_json(const ConfigFields& fields) {
   return root.dump(2) + "\n";
 }
 
-void config_from_json(const ConfigFields& fields, const std::string& text, const std::string& where) {
-  Json root;
-  try {
-    root = Json::parse(text, nullptr, true, /*ignore_comments=*/true);
-  } catch (const Json::parse_error& error) {
-    raise("{} is not valid JSON: {}", where, error.what());
-  }
-  if (!root.is_object()) raise("{}: a configuration is a JSON object {{\"name\": value, ...}}", where);
+void config_from_json(const ConfigFields& fields, const std::string& text, const std::string& where,
+                      const std::vector<std::string>& skip) {
+  Json root = parse_object(text, where);
+  for (const std::string& key : skip) root.erase(key);
   apply_object(fields, root, "", where);
+}
+
+void config_from_json(const ConfigFields& fields, const std::string& text, const std::string& where) {
+  config_from_json(fields, text, where, {});
+}
+
+std::vector<std::string> config_paths(const std::string& text, const std::string& where) {
+  std::vector<std::string> paths;
+  add_paths(parse_object(text, where), "", paths);
+  return paths;
+}
+
+std::optional<ConfigValue> config_value(const std::string& text, const std::string& key, const std::string& where) {
+  const Json root = parse_object(text, where);
+  const auto at = root.find(key);
+  if (at == root.end()) return std::nullopt;
+  return from_json(*at);
 }
 
 void config_load(const ConfigFields& fields, const std::string& path) {

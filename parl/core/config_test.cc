@@ -5,9 +5,11 @@
 
 #include <filesystem>
 
+#include "parl/core/error_of.h"
 #include "parl/core/files.h"
 
 namespace config_test {
+using parl::error_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -39,15 +41,6 @@ PARL_CONFIG(Settings, (optimizer, ""), (critic, "the critic's"), (loss_reduction
             (actors, "remote actors"), (seed, "of everything"), (steps, "in total"), (small, "a byte"),
             (deterministic, "bit-identical"), (env, "environment"), (target_kl, "ends the passes"), (hidden, "layers"),
             (names, "names"), (env_args, "options of the environment"));
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const parl::Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(Config, FlagsArePathsWithDashesAndUnnamedStructsLeaveNoPrefix) {
   Settings s;

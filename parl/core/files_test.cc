@@ -8,18 +8,11 @@
 #include <filesystem>
 
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 
 namespace {
+using parl::error_of;
 using testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const parl::Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(Files, WrittenThenReadBackAndReplaced) {
   const std::string path = testing::TempDir() + "parl_files_test.bin";

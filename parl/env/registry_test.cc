@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "parl/core/error_of.h"
 #include "parl/env/dummy_env.h"
 #include "parl/env/wrappers.h"
 
@@ -18,16 +19,6 @@ EnvRegistry builtin() {
 }
 
 EnvRequest request(std::string id, EnvArgs args = {}) { return {std::move(id), std::move(args), EnvMode::kTraining}; }
-
-template <typename F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(Registry, HasTheClassicControlTasks) {
   EXPECT_THAT(builtin().names(), testing::ElementsAre("CartPole-v1", "Acrobot-v1", "MountainCar-v0",

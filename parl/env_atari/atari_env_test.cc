@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "parl/core/error_of.h"
 #include "parl/env/allocation_counter.h"
 #include "parl/env/env_conformance.h"
 #include "parl/env_atari/atari.h"
@@ -29,15 +30,6 @@ struct Player {  // an environment with its observation and a fixed stream of ra
   StepResult random_step() { return step(random.below(std::get<Discrete>(env.spec().action).n)); }
   uint8_t pixel(size_t position, int channel) const { return static_cast<uint8_t>(obs[position * 4 + channel]); }
 };
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(AtariEnv, KeepsTheContract) {
   const std::pair<const char*, EnvArgs> cases[] = {

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "parl/core/error_of.h"
 #include "parl/env/allocation_counter.h"
 #include "parl/env/env_conformance.h"
 #include "parl/env_pixel/breakout.h"
@@ -26,16 +27,6 @@ EnvRegistry registry() {
 
 std::unique_ptr<Env> make(const std::string& game, EnvArgs args = {}) {
   return registry().make({.id = "pixel:" + game, .args = std::move(args)});
-}
-
-template <typename F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 class PixelGames : public testing::TestWithParam<std::string> {};

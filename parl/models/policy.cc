@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "parl/agent/algorithm.h"
+#include "parl/agent/checkpoint_files.h"
 #include "parl/agent/gaussian.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
@@ -16,27 +17,6 @@ namespace parl {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kWeightsFile = "weights.safetensors";
-
-// The file with the weights, for whatever the user named.
-fs::path weights_file(const fs::path& path) {
-  PARL_CHECK(fs::exists(path), "there is no run or checkpoint at '{}'", path.string());
-  if (fs::is_regular_file(path)) return path;
-  if (fs::exists(path / kWeightsFile)) return path / kWeightsFile;
-  const fs::path all = path / "checkpoints";
-  if (fs::exists(all / "best" / kWeightsFile)) return all / "best" / kWeightsFile;
-  std::error_code none;
-  fs::path newest;
-  for (const auto& entry : fs::directory_iterator(all, none)) {
-    const std::string name = entry.path().filename();
-    const bool whole = name.starts_with("step_") && name.find(".tmp") == std::string::npos;
-    if (whole && fs::exists(entry.path() / kWeightsFile)) newest = std::max(newest, entry.path());
-  }
-  PARL_CHECK(!newest.empty(), "'{}' holds no checkpoint: give a run directory, a checkpoint folder or its {}",
-             path.string(), kWeightsFile);
-  return newest / kWeightsFile;
-}
 
 const std::string& get(const SafetensorsMetadata& metadata, const std::string& key, const fs::path& file) {
   const auto at = metadata.find(key);
@@ -123,9 +103,10 @@ std::map<std::string, std::string> policy_metadata(const std::string& model, con
 }
 
 std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models) {
-  const fs::path file = weights_file(path);
+  const fs::path file =
+      fs::is_regular_file(path) ? fs::path(path) : fs::path(find_checkpoint(path, true, {kWeightsFile})) / kWeightsFile;
   SafetensorsMetadata metadata;
-  Weights weights = load_safetensors(file, &metadata);
+  const Weights weights = network_weights(load_safetensors(file, &metadata));
   ModelSpec spec;
   for (const double size : numbers(metadata, "obs_shape", file)) spec.obs_shape.push_back(static_cast<int64_t>(size));
   spec.obs_dtype = dtype_named(get(metadata, "obs_dtype", file));
@@ -133,8 +114,6 @@ std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry
   spec.action_low = numbers(metadata, "action_low", file);
   spec.action_high = numbers(metadata, "action_high", file);
   spec.action_size = static_cast<int64_t>(spec.action_low.size());
-  // What belongs to acting in training, such as a rate of exploration, is no part of the network.
-  std::erase_if(weights.entries, [](const NamedArray& entry) { return entry.name.starts_with(kExploration); });
   std::shared_ptr<Model> model = models.make(get(metadata, "model", file), spec);
   try {
     model->set_weights(weights);

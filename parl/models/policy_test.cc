@@ -9,6 +9,7 @@
 
 #include "parl/agent/safetensors.h"
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 #include "parl/models/mlp.h"
 
 namespace parl {
@@ -71,24 +72,19 @@ TEST(Policy, TakesTheBestThenTheNewestCheckpoint) {
   EXPECT_TRUE(newest_of(best));
 }
 
-std::string error_of(const std::string& path) {
-  try {
-    load_policy(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing thrown";
+std::string loading(const std::string& path) {
+  return error_of([&] { load_policy(path); });
 }
 
 TEST(Policy, ErrorsSayWhatIsWrong) {
   Folder folder;
-  EXPECT_THAT(error_of((folder.path / "nowhere").string()), ::testing::HasSubstr("there is no run"));
-  EXPECT_THAT(error_of(folder.path.string()), ::testing::HasSubstr("holds no checkpoint"));
+  EXPECT_THAT(loading((folder.path / "nowhere").string()), ::testing::HasSubstr("there is no run"));
+  EXPECT_THAT(loading(folder.path.string()), ::testing::HasSubstr("holds no checkpoint"));
   const ModelSpec spec{{4}, DType::kF32, 3, 0};
   save_safetensors(folder.path / "old.safetensors", Mlp(spec).get_weights(), {{"steps", "1"}});
-  EXPECT_THAT(error_of((folder.path / "old.safetensors").string()), ::testing::HasSubstr("'obs_shape'"));
+  EXPECT_THAT(loading((folder.path / "old.safetensors").string()), ::testing::HasSubstr("'obs_shape'"));
   save_safetensors(folder.path / "other.safetensors", Mlp(spec).get_weights(), policy_metadata("mpl", spec));
-  EXPECT_THAT(error_of((folder.path / "other.safetensors").string()), ::testing::HasSubstr("mlp"));
+  EXPECT_THAT(loading((folder.path / "other.safetensors").string()), ::testing::HasSubstr("mlp"));
 }
 
 }  // namespace

@@ -285,10 +285,4 @@ std::string address_towards(const std::string& host) {
   return "";
 }
 
-std::string this_host() {
-  char text[256] = "";
-  ::gethostname(text, sizeof text - 1);
-  return *text ? text : "localhost";
-}
-
 }  // namespace parl::submit

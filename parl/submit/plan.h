@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "parl/core/process.h"
+
 namespace parl::submit {
 
 struct SubmitOptions;
@@ -62,6 +64,5 @@ std::vector<std::string> deal_hosts(const std::vector<Host>& hosts, int workers)
 bool is_loopback(const std::string& host);
 // Of this machine's addresses the one from which `host` is reached; empty: not known.
 std::string address_towards(const std::string& host);
-std::string this_host();
 
 }  // namespace parl::submit

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 #include "parl/core/files.h"
 #include "parl/submit/options.h"
 #include "parl/submit/submit.h"
@@ -19,15 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 SubmitOptions some_options() {
   SubmitOptions o;
@@ -93,17 +85,17 @@ TEST(Plan, RefusesWhatCannotWork) {
   for (const auto& c : cases) {
     SubmitOptions o = some_options();
     c.change(o);
-    EXPECT_THAT(message_of([&] { make_plan(o, "h", true); }), HasSubstr(c.expected));
+    EXPECT_THAT(error_of([&] { make_plan(o, "h", true); }), HasSubstr(c.expected));
   }
   SubmitOptions o = some_options();
   o.on = Site::kNone;
-  EXPECT_THAT(message_of([&] { dry_run(o); }), HasSubstr("--on ssh|slurm|k8s|ray"));
+  EXPECT_THAT(error_of([&] { dry_run(o); }), HasSubstr("--on ssh|slurm|k8s|ray"));
   o = some_options();
   o.hosts = {"a"};
-  EXPECT_THAT(message_of([&] { dry_run(o); }), HasSubstr("belong to --on ssh"));
+  EXPECT_THAT(error_of([&] { dry_run(o); }), HasSubstr("belong to --on ssh"));
   o = some_options();
   o.on = Site::kK8s;
-  EXPECT_THAT(message_of([&] { dry_run(o); }), HasSubstr("--image"));
+  EXPECT_THAT(error_of([&] { dry_run(o); }), HasSubstr("--image"));
 }
 
 TEST(Plan, Memory) {
@@ -124,10 +116,10 @@ TEST(Hosts, AreDealtOutInTurnUpToTheirSlots) {
   EXPECT_EQ(hosts[3].slots, 0);
   EXPECT_THAT(deal_hosts(hosts, 7), ElementsAre("a", "fd00::1", "b", "c", "fd00::1", "b", "c"));
   EXPECT_THAT(deal_hosts(parse_hosts({"a:2", "b"}, ""), 0), ElementsAre("a", "b", "a"));
-  EXPECT_THAT(message_of([] { deal_hosts({{"a", 2}}, 3); }), HasSubstr("2 slots together"));
-  EXPECT_THAT(message_of([] { parse_hosts({}, ""); }), HasSubstr("--hosts"));
-  EXPECT_THAT(message_of([] { parse_hosts({"-oProxyCommand=x"}, ""); }), HasSubstr("is no host"));
-  EXPECT_THAT(message_of([] { parse_hosts({"a:x"}, ""); }), HasSubstr("slots of host"));
+  EXPECT_THAT(error_of([] { deal_hosts({{"a", 2}}, 3); }), HasSubstr("2 slots together"));
+  EXPECT_THAT(error_of([] { parse_hosts({}, ""); }), HasSubstr("--hosts"));
+  EXPECT_THAT(error_of([] { parse_hosts({"-oProxyCommand=x"}, ""); }), HasSubstr("is no host"));
+  EXPECT_THAT(error_of([] { parse_hosts({"a:x"}, ""); }), HasSubstr("slots of host"));
 }
 
 TEST(DryRun, ShowsEverySiteAndNoToken) {

@@ -16,32 +16,12 @@
 #include <sstream>
 
 #include "parl/core/check.h"
-
-extern char** environ;
+#include "parl/core/process.h"
 
 namespace parl::submit {
 namespace {
 
 using std::chrono::milliseconds;
-
-std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::vector<std::string> result;
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string text = *entry;
-    const std::string name = text.substr(0, text.find('='));
-    const bool changed = std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return c.first == name; });
-    if (!changed) result.push_back(text);
-  }
-  for (const auto& [name, value] : changes) result.push_back(name + "=" + value);
-  return result;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (auto& s : strings) result.push_back(s.data());
-  result.push_back(nullptr);
-  return result;
-}
 
 void close_all(std::initializer_list<int> descriptors) {
   for (const int fd : descriptors) {
@@ -94,8 +74,8 @@ ProcessLoop::Id ProcessLoop::start(const Command& command, OnLine on_line, OnExi
   };
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipes.input) != 0) fail(errno);
   if (::pipe2(pipes.output, O_CLOEXEC) != 0 || ::pipe2(pipes.error, O_CLOEXEC) != 0) fail(errno);
-  std::vector<std::string> argv = command.argv, env = merged_environment(command.environment);
-  const auto argv_pointers = pointers(argv), env_pointers = pointers(env);
+  std::vector<std::string> argv = command.argv, env = environment_with(command.environment);
+  const auto argv_pointers = exec_pointers(argv), env_pointers = exec_pointers(env);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) fail(errno);

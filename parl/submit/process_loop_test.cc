@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 
 namespace parl::submit {
 namespace {
@@ -14,15 +15,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLong(60);
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(ProcessLoop, LinesOfBothStreamsInputAndExitCode) {
   Command command{{"sh", "-c", "read x; echo got $x; echo err >&2; printf 'no newline'; exit 3"}};
@@ -89,14 +81,14 @@ TEST(ProcessLoop, CallbacksMayStartTheNext) {
 }
 
 TEST(ProcessLoop, AProgramThatIsNotThereIsNamed) {
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(error_of([] {
               run_command({{"/no/such/program"}}, kLong);
             }).find("'/no/such/program' cannot be started: No such file"),
             std::string::npos);
 }
 
 TEST(ProcessLoop, ACommandThatTakesTooLongIsAnError) {
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(error_of([] {
               run_command({{"sleep", "1000"}}, milliseconds(1500));
             }).find("not ended within 1 s"),
             std::string::npos);

@@ -61,7 +61,7 @@ struct Actor::Impl {
     const uint64_t seed = derive_seed(generation_seed(config.seed, config.generation), kActionStream);
     for (int64_t i = 0; i < config.envs; ++i) samplers.emplace_back(seed, static_cast<uint64_t>(config.first_env + i));
     results.resize(static_cast<size_t>(config.envs));
-    uniforms = spec.action_size > 0 ? torch::empty({config.envs, spec.action_size}) : torch::empty({config.envs});
+    uniforms = make_uniforms(spec, config.envs);
     next_obs = Array::empty(spec.obs_dtype, obs_shape({config.envs}));
   }
 
@@ -102,9 +102,7 @@ struct Actor::Impl {
 
   // Acts on row t of every environment and stores what was done.
   ActOutput act(Rollout& r, const at::Tensor& obs, int64_t t) {
-    float* u = uniforms.data_ptr<float>();
-    const auto draws = static_cast<size_t>(std::max<int64_t>(spec.action_size, 1));
-    for (size_t i = 0; i < samplers.size() * draws; ++i) u[i] = samplers[i / draws].uniform();
+    draw_uniforms(samplers, uniforms);
     ActOutput out = algorithm->sample(obs.select(1, t), uniforms);
     tensor_view(r.action).select(1, t).copy_(out.action);
     tensor_view(r.behaviour_logits).select(1, t).copy_(out.logits);

@@ -6,6 +6,7 @@
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 #include "parl/models/policy.h"
 #include "parl/train/presets.h"
 #include "parl/train/program.h"
@@ -114,15 +115,6 @@ TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), [](const auto& info) { return info.param; });
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
 
 TEST(Algorithms, PpoSwingsThePendulumUp) {
   TempDir dir;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "parl/agent/checkpoint_files.h"
 #include "parl/agent/safetensors.h"
 #include "parl/core/check.h"
 #include "parl/core/files.h"
@@ -91,8 +92,6 @@ State decode(const std::string& bytes, const std::string& path) {
   return state;
 }
 
-fs::path checkpoints_of(const std::string& run_dir) { return fs::path(run_dir) / "checkpoints"; }
-
 void sync_folder(const fs::path& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   PARL_CHECK_GE(fd, 0, "{}", file_error("open", folder.string(), errno));
@@ -114,25 +113,12 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   fs::remove_all(to.string() + ".old.tmp", error);
 }
 
-bool whole(const fs::path& folder) {
-  return fs::exists(folder / "state.bin") && fs::exists(folder / "weights.safetensors");
-}
-
-std::vector<fs::path> sorted_checkpoints(const std::string& run_dir) {
-  std::vector<fs::path> out;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(checkpoints_of(run_dir), error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("step_") && !name.ends_with(".tmp") && whole(entry.path())) out.push_back(entry.path());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
+const std::vector<std::string> kFiles = {kStateFile, kWeightsFile};  // of a whole one
 
 }  // namespace
 
 std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
-  const fs::path folder = checkpoints_of(run_dir) / fmt::format("step_{:012}", c.progress.steps);
+  const fs::path folder = fs::path(checkpoints_of(run_dir)) / fmt::format("step_{:012}", c.progress.steps);
   const fs::path partial = folder.string() + ".tmp";
   std::error_code error;
   fs::remove_all(partial, error);
@@ -141,9 +127,9 @@ std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
   try {
     SafetensorsMetadata metadata = c.policy;
     metadata["steps"] = std::to_string(c.progress.steps);
-    save_safetensors(partial / "weights.safetensors", c.weights, metadata);
+    save_safetensors(partial / kWeightsFile, c.weights, metadata);
     write_file_atomically(partial / "config.json", c.config);
-    write_file_atomically(partial / "state.bin",
+    write_file_atomically(partial / kStateFile,
                           encode({c.progress, c.algorithm_state, c.deterministic, c.actors, c.waiting}));
     sync_folder(partial);
     rename_folder(partial, folder);
@@ -156,9 +142,9 @@ std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
 
 Checkpoint load_checkpoint(const std::string& path) {
   const fs::path folder(path);
-  State state = decode(read_file(folder / "state.bin"), folder / "state.bin");
+  State state = decode(read_file(folder / kStateFile), folder / kStateFile);
   Checkpoint c;
-  c.weights = load_safetensors(folder / "weights.safetensors");
+  c.weights = load_safetensors(folder / kWeightsFile);
   c.config = read_file(folder / "config.json");
   c.progress = std::move(state.progress);
   c.algorithm_state = std::move(state.algorithm_state);
@@ -172,7 +158,7 @@ Checkpoint load_checkpoint_weights(const std::string& path) {
   const fs::path folder(path);
   Checkpoint c;
   SafetensorsMetadata metadata;
-  c.weights = load_safetensors(folder / "weights.safetensors", &metadata);
+  c.weights = load_safetensors(folder / kWeightsFile, &metadata);
   c.config = read_file(folder / "config.json");
   const auto steps = metadata.find("steps");
   if (steps != metadata.end()) c.progress.steps = std::strtoll(steps->second.c_str(), nullptr, 10);
@@ -180,22 +166,17 @@ Checkpoint load_checkpoint_weights(const std::string& path) {
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& run_dir) {
-  const auto all = sorted_checkpoints(run_dir);
+  const auto all = list_checkpoints(run_dir, kFiles);
   if (all.empty()) return std::nullopt;
-  return all.back().string();
+  return all.back();
 }
 
 std::string find_checkpoint(const std::string& given, bool prefer_best) {
-  PARL_CHECK(fs::exists(given), "there is no run or checkpoint at '{}'", given);
-  if (whole(given)) return given;
-  const fs::path best = checkpoints_of(given) / "best";
-  if (prefer_best && whole(best)) return best;
-  if (const auto latest = latest_checkpoint(given)) return *latest;
-  raise("'{}' holds no checkpoint yet: give a run directory with checkpoints/, or a checkpoint folder", given);
+  return find_checkpoint(given, prefer_best, kFiles);
 }
 
 void mark_best(const std::string& run_dir, const std::string& path) {
-  const fs::path best = checkpoints_of(run_dir) / "best";
+  const fs::path best = fs::path(checkpoints_of(run_dir)) / "best";
   const fs::path partial = best.string() + ".tmp";
   std::error_code error;
   fs::remove_all(partial, error);
@@ -214,7 +195,7 @@ void prune_checkpoints(const std::string& run_dir, int64_t keep) {
   for (const auto& entry : fs::directory_iterator(checkpoints_of(run_dir), error)) {
     if (entry.path().filename().string().ends_with(".tmp")) fs::remove_all(entry.path(), error);
   }
-  const auto all = sorted_checkpoints(run_dir);
+  const auto all = list_checkpoints(run_dir, kFiles);
   const auto surplus = static_cast<int64_t>(all.size()) - std::max<int64_t>(keep, 1);
   for (int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<size_t>(i)], error);
 }

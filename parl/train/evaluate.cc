@@ -94,8 +94,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   std::vector<CounterRng> samplers;
   for (int i = 0; i < count; ++i) samplers.emplace_back(derive_seed(seed, kActionStream), static_cast<uint64_t>(i));
   const ModelSpec spec = model_spec_of(envs.spec());
-  const auto draws = static_cast<size_t>(std::max<int64_t>(spec.action_size, 1));
-  at::Tensor uniforms = spec.action_size > 0 ? torch::empty({count, spec.action_size}) : torch::empty({count});
+  at::Tensor uniforms = make_uniforms(spec, count);
   std::vector<float> env_actions;
   std::vector<StepResult> results(static_cast<size_t>(count));
   envs.reset(place);
@@ -104,8 +103,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
     const at::Tensor view = tensor_view(obs);
     ActOutput out;
     if (summary.policy == "sample") {
-      for (size_t i = 0; i < samplers.size() * draws; ++i)
-        uniforms.data_ptr<float>()[i] = samplers[i / draws].uniform();
+      draw_uniforms(samplers, uniforms);
       out = algorithm.sample(view, uniforms);
     } else {
       out = algorithm.predict(view);

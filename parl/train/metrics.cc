@@ -14,6 +14,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/files.h"
+#include "parl/core/process.h"
 
 namespace parl {
 namespace {
@@ -179,13 +180,6 @@ MetricsTable read_metrics(const std::string& path) {
     table.rows.push_back(std::move(row));
   }
   return table;
-}
-
-int64_t resident_bytes(int pid) {
-  std::ifstream in(pid == 0 ? "/proc/self/statm" : fmt::format("/proc/{}/statm", pid));
-  int64_t total = 0, resident = 0;
-  if (!(in >> total >> resident)) return 0;
-  return resident * ::sysconf(_SC_PAGESIZE);
 }
 
 double rss_mb() {

@@ -56,9 +56,7 @@ struct MetricsTable {
 };
 MetricsTable read_metrics(const std::string& path);
 
-// Resident memory of a process in bytes, from /proc; 0 when it is gone. 0 as pid: this process.
-int64_t resident_bytes(int pid = 0);
-// Of this process and its children (process engine), in MiB.
+// Resident memory of this process and its children (process engine), in MiB.
 double rss_mb();
 
 }  // namespace parl

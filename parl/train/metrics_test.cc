@@ -14,6 +14,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/files.h"
+#include "parl/core/process.h"
 
 namespace parl {
 namespace {

@@ -1,5 +1,5 @@
-// One step of a vector of environments with a policy's own actions (agent/gaussian.h): the way from tensors to spans.
-// Thread rule: the vector's owner.
+// Acting in a vector of environments: the random numbers that sample() takes, and the step with a policy's own actions
+// (agent/gaussian.h). Thread rule: the vector's owner.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,9 +8,22 @@
 #include <vector>
 
 #include "parl/agent/gaussian.h"
+#include "parl/core/rng.h"
 #include "parl/env/vector_env.h"
 
 namespace parl {
+
+// A place for what Algorithm::sample() takes: [N], or [N, A] for continuous actions.
+inline at::Tensor make_uniforms(const ModelSpec& spec, int64_t envs) {
+  return spec.action_size > 0 ? at::empty({envs, spec.action_size}) : at::empty({envs});
+}
+
+// Row i from sampler i.
+inline void draw_uniforms(std::vector<CounterRng>& samplers, at::Tensor& uniforms) {
+  float* u = uniforms.mutable_data_ptr<float>();
+  const size_t each = static_cast<size_t>(uniforms.numel()) / samplers.size();
+  for (size_t i = 0; i < samplers.size() * each; ++i) u[i] = samplers[i / each].uniform();
+}
 
 // action: [N] int64, or [N, A] float32. `scratch` is reused memory.
 inline void step_envs(VectorEnv& envs, const ModelSpec& spec, const at::Tensor& action,

@@ -1,40 +1,12 @@
 #include "parl/train/train_config.h"
 
-#include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "parl/core/check.h"
+#include "parl/core/config_json.h"
 #include "parl/train/program.h"
 
 namespace parl {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json parse_object(const std::string& text, const std::string& where) {
-  Json root;
-  try {
-    root = Json::parse(text, nullptr, true, /*ignore_comments=*/true);
-  } catch (const Json::parse_error& error) {
-    raise("{} is not valid JSON: {}", where, error.what());
-  }
-  PARL_CHECK(root.is_object(), "{}: a configuration is a JSON object {{\"name\": value, ...}}", where);
-  return root;
-}
-
-void add_paths(const Json& object, const std::string& prefix, std::vector<std::string>& paths) {
-  for (const auto& [key, item] : object.items()) {
-    if (item.is_object()) {
-      add_paths(item, prefix + key + ".", paths);
-    } else {
-      paths.push_back(prefix + key);
-    }
-  }
-}
-
-}  // namespace
-
 void TrainConfig::check() const {
   const auto at_least = [](const char* flag, int64_t value, int64_t low) {
     PARL_CHECK(value >= low, "--{} must be at least {}, not {}", flag, low, value);
@@ -93,26 +65,20 @@ ConfigFields config_fields(TrainConfig& config) {
 }
 
 void config_apply(TrainConfig& config, const std::string& json, const std::string& where) {
-  Json root = parse_object(json, where);
+  std::vector<std::string> others;
   for (const AlgorithmEntry& entry : program().algorithms) {
-    if (entry.name != config.algorithm) root.erase(entry.name);
+    if (entry.name != config.algorithm) others.push_back(entry.name);
   }
-  config_from_json(config_fields(config), root.dump(), where);
+  config_from_json(config_fields(config), json, where, others);
 }
 
 TrainConfig train_config_of(const std::string& json, const std::string& where) {
-  const Json root = parse_object(json, where);
-  const auto named = root.find("algorithm");
-  PARL_CHECK(named == root.end() || named->is_string(), "{}: \"algorithm\" wants a name", where);
-  TrainConfig config = program().config_of(named == root.end() ? TrainConfig().algorithm : named->get<std::string>());
+  const auto named = config_value(json, "algorithm", where);
+  const auto* name = named ? std::get_if<std::string>(&*named) : nullptr;
+  PARL_CHECK(!named || name, "{}: \"algorithm\" wants a name", where);
+  TrainConfig config = program().config_of(name ? *name : TrainConfig().algorithm);
   config_apply(config, json, where);
   return config;
-}
-
-std::vector<std::string> config_paths(const std::string& json, const std::string& where) {
-  std::vector<std::string> paths;
-  add_paths(parse_object(json, where), "", paths);
-  return paths;
 }
 
 }  // namespace parl

@@ -86,7 +86,5 @@ ConfigFields config_fields(TrainConfig& config);
 void config_apply(TrainConfig& config, const std::string& json, const std::string& where);
 // The configuration that `json` gives, the rest at the defaults of the algorithm that it names ("impala" if none).
 TrainConfig train_config_of(const std::string& json, const std::string& where);
-// The paths of all values that a configuration in JSON names: "steps", "impala.lr".
-std::vector<std::string> config_paths(const std::string& json, const std::string& where);
 
 }  // namespace parl

@@ -149,10 +149,9 @@ void Trainer::restore() {
 }
 
 void Trainer::init_from(const std::string& checkpoint) {
-  Checkpoint c = load_checkpoint_weights(checkpoint);
-  std::erase_if(c.weights.entries, [](const NamedArray& entry) { return entry.name.starts_with(kExploration); });
+  const Checkpoint c = load_checkpoint_weights(checkpoint);
   try {
-    algorithm_->set_weights(c.weights);
+    algorithm_->set_weights(network_weights(c.weights));
   } catch (const Error& error) {
     raise("cannot begin with the weights of '{}': {} (the network and the number of actions must be the same)",
           checkpoint, error.what());

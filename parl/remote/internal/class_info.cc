@@ -87,12 +87,4 @@ std::string fingerprint(const ClassInfo& info) {
   return out;
 }
 
-const std::string& this_host() {
-  static const std::string& host = *new std::string([] {
-    std::array<char, 256> name{};
-    return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("localhost");
-  }());
-  return host;
-}
-
 }  // namespace parl::internal

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "parl/core/process.h"
 #include "parl/wire/archive.h"
 
 namespace parl::internal {
@@ -62,8 +63,5 @@ const FactoryEntry* find_class(std::string_view name);
 std::vector<std::string> offered_classes();
 // Throws parl::Error when two classes bear one name, with both places. init() calls it.
 void check_factory();
-
-// Host and process of objects that live here.
-const std::string& this_host();
 
 }  // namespace parl::internal

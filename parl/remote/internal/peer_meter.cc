@@ -1,9 +1,8 @@
 #include "parl/remote/internal/peer_meter.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <fstream>
+#include "parl/core/process.h"
 
 namespace parl::internal {
 namespace {
@@ -66,9 +65,7 @@ std::string shortened(const std::string& text, size_t most) {
 
 WorkerFacts own_facts() {
   WorkerFacts facts;
-  uint64_t whole = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> whole >> resident;
-  facts.memory_bytes = resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  facts.memory_bytes = static_cast<uint64_t>(resident_bytes());
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   for (const timeval& time : {usage.ru_utime, usage.ru_stime})

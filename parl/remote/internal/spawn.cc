@@ -18,8 +18,7 @@
 #include <system_error>
 
 #include "parl/core/check.h"
-
-extern char** environ;
+#include "parl/core/process.h"
 
 namespace parl::internal {
 namespace {
@@ -30,25 +29,6 @@ UniqueFd lift(UniqueFd fd) {
   UniqueFd lifted(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kWorkerSocket + 1));
   if (!lifted) throw Error(resource_message("cannot start a worker", errno));
   return lifted;
-}
-
-std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::vector<std::string> result;
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string text = *entry;
-    const std::string name = text.substr(0, text.find('='));
-    const bool changed = std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return c.first == name; });
-    if (!changed) result.push_back(text);
-  }
-  for (const auto& [name, value] : changes) result.push_back(name + "=" + value);
-  return result;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (auto& s : strings) result.push_back(s.data());
-  result.push_back(nullptr);
-  return result;
 }
 
 class SpawnPlan {
@@ -80,7 +60,8 @@ class SpawnPlan {
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
   int run(pid_t& pid, const std::string& program, std::vector<std::string> argv, std::vector<std::string> env) {
-    return ::posix_spawn(&pid, program.c_str(), &actions_, &attributes_, pointers(argv).data(), pointers(env).data());
+    return ::posix_spawn(&pid, program.c_str(), &actions_, &attributes_, exec_pointers(argv).data(),
+                         exec_pointers(env).data());
   }
 
  private:
@@ -155,7 +136,7 @@ ChildProcess spawn_self(const SpawnOptions& options) {
   std::vector<std::string> argv{program_name()};
   argv.insert(argv.end(), options.arguments.begin(), options.arguments.end());
   const int error = SpawnPlan(child_socket.get(), child_output.get())
-                        .run(child.pid, options.program, std::move(argv), merged_environment(options.environment));
+                        .run(child.pid, options.program, std::move(argv), environment_with(options.environment));
   if (error != 0) throw Error(resource_message(fmt::format("{} ({})", what, options.program), error));
   child_socket.reset();
   child_output.reset();

@@ -16,6 +16,8 @@
 #include <iterator>
 #include <string>
 
+#include "parl/core/process.h"
+
 namespace parl::internal {
 
 // The sanitizers need memory of their own and keep what is freed; AddressSanitizer's companion checks the types of
@@ -62,10 +64,7 @@ inline Holdings holdings() {
   held.descriptors = entries_of("/proc/self/fd");
   held.threads = entries_of("/proc/self/task");
   held.children = count_children();
-  std::ifstream statm("/proc/self/statm");
-  size_t pages = 0, resident = 0;
-  statm >> pages >> resident;
-  held.megabytes = static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6;
+  held.megabytes = static_cast<double>(resident_bytes()) / 1e6;
   return held;
 }
 
