@@ -2,7 +2,6 @@
 #
 # Rooms without torch, the Atari room and the learning rooms are three export sets: who asks for remote objects alone needs
 # neither libtorch nor the ALE.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(PARL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/parl)
