@@ -59,7 +59,7 @@ int bench_env(const Arguments& args) {
 
   const EnvRequest request{.id = env, .args = parse_env_args(env_args)};
   std::cout << program().envs.make(request)->spec().contract << '\n';
-  const auto rates = measure_env_rates(settings, [&](int) { return program().envs.make(request); });
+  const auto rates = measure_env_rates(settings, [&] { return program().envs.vector_factory(request, settings.envs); });
   std::cout << fmt::format("{:>7} {:>14} {:>14}   ({} environments)\n", "threads", "sync steps/s", "async steps/s",
                            settings.envs);
   std::string by_threads;

@@ -66,7 +66,7 @@ class EnvPart {
                .seed = static_cast<uint64_t>(c.seed),
                .first_index = index * count_,
                .threads = static_cast<int>(c.pool_threads)},
-              [&c](int) { return program().envs.make({.id = c.env, .args = c.env_args}); }),
+              program().envs.vector_factory({.id = c.env, .args = c.env_args}, c.envs_per_actor)),
         random_(static_cast<uint64_t>(c.seed), static_cast<uint64_t>(index)),
         obs_(static_cast<size_t>(count_) * envs_.spec().observation.bytes()),
         actions_(static_cast<size_t>(count_)),
@@ -116,10 +116,8 @@ Parts measure_parts(const TrainConfig& c, double seconds, int rounds) {
   EnvPart envs(c, 0);
   const auto probe = program().envs.make({.id = c.env, .args = c.env_args});
   const ModelSpec spec = model_spec_of(probe->spec());
-  const auto& factory = program().models.factory(c.model);
-  const AlgorithmEntry& entry = program().algorithm(c.algorithm);
-  const auto learner = entry.make_learner(factory, spec, c);
-  const auto actor = entry.make_actor(factory(spec), c.settings);
+  const auto learner = make_learner(c, probe->spec());
+  const auto actor = make_actor(c.algorithm, c.settings, c.model, c.policies, probe->spec());
   const std::vector<Rollout> rollouts = collect(c, learner->get_weights());
   BatchBuffer buffer;
   const Batch batch = buffer.assemble(rollouts);

@@ -81,6 +81,7 @@ const std::atomic<bool>& stop_on_signals();
 // What the verbs that live in other files offer to main.cc.
 int verb_train(const Arguments& args);
 int verb_eval(const Arguments& args);
+int verb_record(const Arguments& args);
 int verb_list(const Arguments& args);
 int verb_bench(const Arguments& args);
 int verb_keygen(const Arguments& args);

@@ -12,8 +12,8 @@ constexpr double kSlice = 1.0;
 
 class Stepper {
  public:
-  Stepper(const EnvRateSettings& settings, int threads, const VectorEnv::Factory& factory)
-      : envs_({.count = settings.envs, .seed = settings.seed, .threads = threads}, factory),
+  Stepper(const EnvRateSettings& settings, int threads, const EnvFactories& factory)
+      : envs_({.count = settings.envs, .seed = settings.seed, .threads = threads}, factory()),
         place_([this](int i) { return std::span(obs_).subspan(static_cast<size_t>(i) * bytes_, bytes_); }),
         random_(settings.seed, 0),
         bytes_(envs_.spec().observation.bytes()),
@@ -96,7 +96,7 @@ double rate(double seconds, Step&& step) {
 
 }  // namespace
 
-std::vector<EnvRate> measure_env_rates(const EnvRateSettings& settings, const VectorEnv::Factory& factory) {
+std::vector<EnvRate> measure_env_rates(const EnvRateSettings& settings, const EnvFactories& factory) {
   std::vector<EnvRate> rates;
   for (int threads = 1; threads <= settings.threads; ++threads) {
     Stepper stepper(settings, threads, factory);

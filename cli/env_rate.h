@@ -25,6 +25,7 @@ struct EnvRate {
 };
 
 // One entry for each number of threads. Blocks for threads * 2 * seconds or so. Throws parl::Error.
-std::vector<EnvRate> measure_env_rates(const EnvRateSettings& settings, const VectorEnv::Factory& factory);
+using EnvFactories = std::function<VectorEnv::Factory()>;  // a factory for each of the vectors that are made
+std::vector<EnvRate> measure_env_rates(const EnvRateSettings& settings, const EnvFactories& factory);
 
 }  // namespace parl::cli

@@ -1,4 +1,4 @@
-// parl eval RUN [--episodes N] [--video FILE.gif|FILE.mp4]: a trained agent plays full games, scored raw.
+// parl eval RUN [--episodes N] [--video FILE.gif|FILE.mp4] [--watch]: a trained agent plays full games, scored raw.
 //
 // --json: {"run", "checkpoint", "env", "steps" (agent steps of training), "episodes", "policy", "truncated",
 // "return_mean", "return_std", "return_median", "return_min", "return_max", "length_mean", "complete" (false:
@@ -8,8 +8,10 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "cli/command.h"
+#include "cli/terminal_view.h"
 #include "cli/video.h"
 #include "parl/train/trainer.h"
 
@@ -54,7 +56,9 @@ int verb_eval(const Arguments& args) {
   app.add_option("--env-args", env_args, "options of the environment over those of the run, name=value")
       ->allow_extra_args(false);
   app.add_option("--video", video_path, "film environment 0 into a .gif or .mp4 file")->type_name("file");
-  app.add_option("--fps", fps, "pictures a second of the film; default: 60 emulator frames a second")
+  bool watch = false;
+  app.add_flag("--watch", watch, "show environment 0 in this terminal while it plays");
+  app.add_option("--fps", fps, "pictures a second of the film, or to watch; default: 60 emulator frames a second")
       ->check(CLI::PositiveNumber);
   app.add_flag("--json", json, kJsonHelp);
   if (!parse(app, args)) return kSuccess;
@@ -73,13 +77,18 @@ int verb_eval(const Arguments& args) {
   options.seed = static_cast<uint64_t>(app.count("--seed") ? seed : run.config.seed);
   const std::atomic<bool>& stop = stop_on_signals();
   options.stop = [&stop] { return stop.load(); };
-  if (video) {
+  std::optional<TerminalView> view;
+  if (watch) view.emplace();
+  if (video || view) {
     options.on_frame = [&, picture = Image()](Env& env) mutable {
       env.render(picture);
-      video->add(picture, fps > 0 ? fps : 60.0 / env.spec().frames_per_step);
+      const double rate = fps > 0 ? fps : 60.0 / env.spec().frames_per_step;
+      if (video) video->add(picture, rate);
+      if (view) view->show(picture, rate);
     };
   }
   const EvalSummary s = evaluate(*run.algorithm, options);
+  view.reset();
   if (video) video->finish();
   print(run, s);
   if (video) std::cout << "film: " << video_path << "\n" << std::flush;

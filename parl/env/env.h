@@ -36,6 +36,8 @@ struct EnvSpec {
   int64_t max_episode_steps = 0;  // agent steps until truncation; 0: no limit
   int frames_per_step = 1;        // emulator frames behind one agent step (frame skip)
   std::string contract;           // one line that names every setting that changes results; printed when a run starts
+  // Of an environment that several agents share (parallel_env.h): all their names; empty: there is one agent.
+  std::vector<std::string> agents = {};
 };
 
 // One action: an index for Discrete spaces, or the floats of a Box (not owned; valid during the call).
@@ -72,6 +74,11 @@ class Env {
   virtual const EnvSpec& spec() const = 0;
   virtual void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) = 0;
   virtual StepResult step(const Action& action, std::span<std::byte> obs) = 0;
+
+  // What the next step() or reset() will be told. A VectorEnv says it to all its environments before it steps or resets
+  // the first of them: environments that belong together (parallel_env.h) need that; the others do nothing.
+  virtual void prepare(const Action& /*action*/) {}
+  virtual void prepare_reset(std::optional<uint64_t> /*seed*/) {}
 
   // Moves the episodes that finished since the last call to the end of `out`. Environments without a recorder of their
   // own get one from the EpisodeStatistics wrapper.

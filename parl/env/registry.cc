@@ -40,7 +40,7 @@ T parse_number(const EnvArgs& args, const std::string& name, T default_value, co
 }  // namespace
 
 void EnvRegistry::add(EnvFamily family) {
-  PARL_CHECK(family.names && family.make, "an environment family needs 'names' and 'make'");
+  PARL_CHECK(family.names && (family.make || family.make_parallel), "an environment family needs 'names' and 'make'");
   for (const EnvFamily& other : families_) {
     PARL_CHECK(family.prefix.empty() || family.prefix != other.prefix,
                "the environment family '{}' is registered already", family.prefix);
@@ -56,6 +56,13 @@ void EnvRegistry::add(const std::string& id, const std::string& summary,
                       std::function<std::unique_ptr<Env>(const EnvRequest&)> make, std::vector<EnvOption> options) {
   PARL_CHECK(!id.empty(), "an environment needs a name");
   add(EnvFamily{"", summary, [id] { return std::vector{id}; }, std::move(options), std::move(make)});
+}
+
+void EnvRegistry::add_parallel(const std::string& id, const std::string& summary,
+                               std::function<std::unique_ptr<ParallelEnv>(const EnvRequest&)> make,
+                               std::vector<EnvOption> options) {
+  PARL_CHECK(!id.empty(), "an environment needs a name");
+  add(EnvFamily{"", summary, [id] { return std::vector{id}; }, std::move(options), {}, std::move(make)});
 }
 
 std::vector<std::string> EnvRegistry::names() const {
@@ -79,13 +86,46 @@ const EnvFamily& EnvRegistry::family_of(const std::string& id) const {
   raise("there is no environment '{}'{}; `parl list envs` shows all", id, did_you_mean(id, all));
 }
 
-std::unique_ptr<Env> EnvRegistry::make(const EnvRequest& request) const {
+std::vector<std::unique_ptr<Env>> EnvRegistry::make_all(const EnvRequest& request) const {
   const EnvFamily& family = family_of(request.id);
   check_options(family, request);
+  if (family.make_parallel) return make_seats(family.make_parallel(request));
   std::unique_ptr<Env> env = family.make(request);
   PARL_CHECK(env != nullptr, "the factory of '{}' returned no environment", request.id);
   if (!env->records_episodes()) env = std::make_unique<EpisodeStatistics>(std::move(env));
-  return env;
+  std::vector<std::unique_ptr<Env>> one;
+  one.push_back(std::move(env));
+  return one;
+}
+
+std::unique_ptr<Env> EnvRegistry::make(const EnvRequest& request) const {
+  return std::move(make_all(request).front());
+}
+
+int64_t EnvRegistry::agents_of(const EnvRequest& request) const {
+  if (!family_of(request.id).make_parallel) return 1;
+  return static_cast<int64_t>(make_all(request).size());
+}
+
+std::function<std::unique_ptr<Env>(int index)> EnvRegistry::vector_factory(const EnvRequest& request,
+                                                                           int64_t count) const {
+  struct Waiting {
+    std::vector<std::unique_ptr<Env>> seats;
+    size_t next = 0;
+  };
+  auto waiting = std::make_shared<Waiting>();
+  return [this, request, count, waiting](int) {
+    if (waiting->next == waiting->seats.size()) {
+      waiting->seats = make_all(request);
+      waiting->next = 0;
+      const auto seats = static_cast<int64_t>(waiting->seats.size());
+      PARL_CHECK(count % seats == 0,
+                 "'{}' has {} agents, and each counts as one environment: {} environments would leave a seat empty; take "
+                 "a multiple of {} (--envs-per-actor, --envs)",
+                 request.id, seats, count, seats);
+    }
+    return std::move(waiting->seats[waiting->next++]);
+  };
 }
 
 int64_t arg_int(const EnvArgs& args, const std::string& name, int64_t default_value) {

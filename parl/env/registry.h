@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "parl/env/env.h"
+#include "parl/env/parallel_env.h"
 
 namespace parl {
 
@@ -40,6 +40,7 @@ struct EnvFamily {
   std::function<std::vector<std::string>()> names;  // full ids that exist
   std::vector<EnvOption> options;                   // every option; anything else is refused
   std::function<std::unique_ptr<Env>(const EnvRequest&)> make;
+  std::function<std::unique_ptr<ParallelEnv>(const EnvRequest&)> make_parallel = {};  // instead of `make`
 };
 
 class EnvRegistry {
@@ -50,14 +51,26 @@ class EnvRegistry {
   void add(const std::string& id, const std::string& summary,
            std::function<std::unique_ptr<Env>(const EnvRequest&)> make, std::vector<EnvOption> options = {});
 
-  // Checks name and options, makes the environment, and wraps it so that it records episodes.
+  // A single environment of several agents.
+  void add_parallel(const std::string& id, const std::string& summary,
+                    std::function<std::unique_ptr<ParallelEnv>(const EnvRequest&)> make,
+                    std::vector<EnvOption> options = {});
+
+  // Checks name and options, makes the environment, and wraps it so that it records episodes. Where several agents share
+  // one: its first seat, good for looking at.
   std::unique_ptr<Env> make(const EnvRequest& request) const;
+  // How many agents share one: 1 for most.
+  int64_t agents_of(const EnvRequest& request) const;
+  // For VectorEnv: call it with 0, 1, 2, ... Agents that share an environment are neighbours. Throws when `count` leaves
+  // an environment with empty seats. The registry must outlive it.
+  std::function<std::unique_ptr<Env>(int index)> vector_factory(const EnvRequest& request, int64_t count) const;
 
   std::vector<std::string> names() const;
   const std::vector<EnvFamily>& families() const { return families_; }
   const EnvFamily& family_of(const std::string& id) const;  // throws with the near names
 
  private:
+  std::vector<std::unique_ptr<Env>> make_all(const EnvRequest& request) const;
   std::vector<EnvFamily> families_;
 };
 

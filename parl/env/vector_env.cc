@@ -194,6 +194,7 @@ struct VectorEnv::Impl {
     } else {
       std::memcpy(slot.values.data(), &values[k * size], size * sizeof(float));
     }
+    slot.env->prepare(Action{slot.index, slot.values});
   }
 
   void run_all() {
@@ -263,6 +264,7 @@ void VectorEnv::reset(const ObsPlace& obs) {
     slot.seed.reset();
     if (!impl_->seeded)
       slot.seed = derive_seed(impl_->options.seed, static_cast<uint64_t>(impl_->options.first_index + i));
+    slot.env->prepare_reset(slot.seed);
     impl_->place(slot, i, obs);
   }
   impl_->needs_reset = true;

@@ -9,6 +9,7 @@
 #include "parl/agent/algorithm.h"
 #include "parl/agent/checkpoint_files.h"
 #include "parl/agent/gaussian.h"
+#include "parl/agent/per_agent.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
@@ -92,9 +93,11 @@ std::vector<float> Policy::act_values(std::span<const std::byte> obs) const {
   return {action.const_data_ptr<float>(), action.const_data_ptr<float>() + spec_.action_size};
 }
 
-std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec) {
+std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec,
+                                                   const std::vector<std::string>& agents) {
   const auto list = [](const std::vector<double>& bounds) { return fmt::format("{}", fmt::join(bounds, ",")); };
   return {{"model", model},
+          {"agents", fmt::format("{}", fmt::join(agents, ","))},
           {"action_low", list(spec.action_low)},
           {"action_high", list(spec.action_high)},
           {"obs_shape", fmt::format("{}", fmt::join(spec.obs_shape, ","))},
@@ -102,11 +105,15 @@ std::map<std::string, std::string> policy_metadata(const std::string& model, con
           {"num_actions", std::to_string(spec.num_actions)}};
 }
 
-std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models) {
+std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models, const std::string& agent) {
   const fs::path file =
       fs::is_regular_file(path) ? fs::path(path) : fs::path(find_checkpoint(path, true, {kWeightsFile})) / kWeightsFile;
   SafetensorsMetadata metadata;
-  const Weights weights = network_weights(load_safetensors(file, &metadata));
+  Weights weights = network_weights(load_safetensors(file, &metadata));
+  const std::string agents = metadata.contains("agents") ? metadata.at("agents") : "";
+  PARL_CHECK(agents.empty() || !agent.empty(), "'{}' holds a network for each of the agents {}: say whose to load",
+             file.string(), agents);
+  if (!agent.empty()) weights = weights_of_agent(weights, agent);
   ModelSpec spec;
   for (const double size : numbers(metadata, "obs_shape", file)) spec.obs_shape.push_back(static_cast<int64_t>(size));
   spec.obs_dtype = dtype_named(get(metadata, "obs_dtype", file));

@@ -43,11 +43,14 @@ class Policy {
   ModelSpec spec_;
 };
 
-// What save_safetensors' metadata must say for load_policy.
-std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec);
+// What save_safetensors' metadata must say for load_policy. `agents`: those that have networks of their own.
+std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec,
+                                                   const std::vector<std::string>& agents = {});
 
 // `path`: a run directory (its best checkpoint, or failing that the newest), a checkpoint folder, or a .safetensors
-// file. `models` knows the network by name; give your own registry for a network of your own.
-std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models = builtin_models());
+// file. `models` knows the network by name; give your own registry for a network of your own. `agent`: whose network,
+// where agents learnt independently (--policies independent).
+std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models = builtin_models(),
+                                    const std::string& agent = "");
 
 }  // namespace parl

@@ -9,6 +9,7 @@
 #include "parl/core/check.h"
 #include "parl/core/clock.h"
 #include "parl/core/rng.h"
+#include "parl/data/recording.h"
 #include "parl/env/vector_env.h"
 #include "parl/train/program.h"
 #include "parl/train/step_envs.h"
@@ -28,7 +29,7 @@ std::unique_ptr<VectorEnv> make_envs(const ActorConfig& c) {
   options.first_index = c.first_env;
   options.threads = static_cast<int>(c.pool_threads);
   return std::make_unique<VectorEnv>(options,
-                                     [&c](int) { return program().envs.make({.id = c.env, .args = c.env_args}); });
+                                     program().envs.vector_factory({.id = c.env, .args = c.env_args}, c.envs));
 }
 
 }  // namespace
@@ -46,6 +47,7 @@ struct Actor::Impl {
   std::vector<std::pair<int64_t, std::vector<std::byte>>> finals;  // (b * T + t, observation)
   at::Tensor uniforms;                                             // [B], or [B, A] for continuous actions
   ModelSpec spec;
+  std::unique_ptr<RecordedUnrolls> recorded;
   std::vector<float> env_actions;  // [B * A]
 
   explicit Impl(ActorConfig c) : config(std::move(c)) {
@@ -54,10 +56,16 @@ struct Actor::Impl {
     PARL_CHECK_GT(config.length, 0, "a rollout needs at least one step");
     envs = make_envs(config);
     spec = model_spec_of(envs->spec());
+    if (!config.data.empty()) {
+      RecordedEpisodes recording = load_recording(config.data);
+      recording.check_fits(spec, config.env, config.data);
+      recorded = std::make_unique<RecordedUnrolls>(std::move(recording), generation_seed(config.seed, config.generation),
+                                                   kRecordedStream + static_cast<uint64_t>(config.actor));
+    }
     const AlgorithmEntry& entry = program().algorithm(config.algorithm);
     AnyConfig settings = entry.settings;
     if (!config.settings.empty()) config_from_json(settings.fields(""), config.settings, "the actor's settings");
-    algorithm = entry.make_actor(program().models.make(config.model, spec), settings);
+    algorithm = make_actor(config.algorithm, settings, config.model, config.policies, envs->spec());
     const uint64_t seed = derive_seed(generation_seed(config.seed, config.generation), kActionStream);
     for (int64_t i = 0; i < config.envs; ++i) samplers.emplace_back(seed, static_cast<uint64_t>(config.first_env + i));
     results.resize(static_cast<size_t>(config.envs));
@@ -136,11 +144,21 @@ struct Actor::Impl {
     finals.clear();
   }
 
+  Rollout sample_recorded(Clock::time_point start) {
+    Rollout r = recorded->next(config.envs, config.length, spec.policy_size());
+    r.actor = config.actor;
+    r.sequence = sequence++;
+    r.version = version;
+    r.env_seconds = r.wall_seconds = seconds_since(start);
+    return r;
+  }
+
   Rollout sample(const Versioned<Weights>& weights) {
     const torch::NoGradGuard no_grad;
     const auto start = Clock::now();
     take_weights(weights);
     PARL_CHECK_GE(version, 0, "an actor needs weights before it can act");
+    if (recorded) return sample_recorded(start);
     start_if_new();
     Rollout r = allocate();
     r.sequence = sequence++;
@@ -180,6 +198,11 @@ ActorState Actor::save_state() {
   ActorState state;
   state.sequence = impl_->sequence;
   for (const CounterRng& rng : impl_->samplers) state.sampler_positions.push_back(rng.position());
+  if (impl_->recorded) {
+    state.sampler_positions = {impl_->recorded->position()};
+    state.has_env_state = true;
+    return state;
+  }
   state.has_env_state = impl_->started && impl_->envs->can_save_state();
   if (state.has_env_state) {
     const auto bytes = impl_->envs->save_state();
@@ -191,6 +214,12 @@ ActorState Actor::save_state() {
 }
 
 void Actor::load_state(const ActorState& state) {
+  if (impl_->recorded) {
+    PARL_CHECK_EQ(state.sampler_positions.size(), 1u, "the saved actor learnt from no recording: continue without --data");
+    impl_->sequence = state.sequence;
+    impl_->recorded->set_position(state.sampler_positions[0]);
+    return;
+  }
   PARL_CHECK_EQ(state.sampler_positions.size(), impl_->samplers.size(),
                 "the saved actor had another number of environments: continue with the same --envs-per-actor");
   impl_->sequence = state.sequence;

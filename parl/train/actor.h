@@ -24,8 +24,10 @@ struct ActorConfig {
   std::string env;
   std::map<std::string, std::string> env_args;
   std::string model;      // a name of the model registry
+  std::string policies = "shared";  // see TrainConfig
   std::string algorithm;  // whose way of acting
   std::string settings;   // its settings as JSON; empty: the defaults
+  std::string data;       // recorded episodes that take the environments' place; empty: none do
   int64_t actor = 0;      // index
   int64_t envs = 1;
   int64_t first_env = 0;  // global index of its first environment
@@ -34,7 +36,7 @@ struct ActorConfig {
   uint64_t seed = 0;
   int64_t generation = 0;
 };
-PARL_FIELDS(ActorConfig, env, env_args, model, algorithm, settings, actor, envs, first_env, length, pool_threads, seed,
+PARL_FIELDS(ActorConfig, env, env_args, model, policies, algorithm, settings, data, actor, envs, first_env, length, pool_threads, seed,
             generation);
 
 // Everything the next sample() depends on, besides the weights.
@@ -49,6 +51,8 @@ PARL_FIELDS(ActorState, sequence, sampler_positions, has_env_state, env_state, o
 
 // derive_seed(seed, kActionStream): of action samplers, apart from every environment's own stream.
 inline constexpr uint64_t kActionStream = 1'000'000'007;
+// Of what actors draw from a recording: actor i has stream kRecordedStream + i of its seed.
+inline constexpr uint64_t kRecordedStream = uint64_t{1} << 42;
 
 class Actor {
  public:

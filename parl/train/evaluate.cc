@@ -42,6 +42,12 @@ void summarise(EvalSummary& s) {
   s.length_mean = length / n;
 }
 
+// As many as are wanted, rounded up so that no agent of a shared environment is missing.
+int64_t environments_for(const EnvRequest& request, int64_t wanted) {
+  const int64_t agents = program().envs.agents_of(request);
+  return (wanted + agents - 1) / agents * agents;
+}
+
 }  // namespace
 
 // Exploration that only training wants is off for as long as this lives.
@@ -64,11 +70,10 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   PARL_CHECK_GT(options.envs, 0, "an evaluation needs at least one environment");
   const torch::NoGradGuard no_grad;
   const PlaysForEvaluation guard(algorithm);
-  const auto count = static_cast<int>(std::min(options.envs, options.episodes));
+  const EnvRequest request{.id = options.env, .args = options.env_args, .mode = EnvMode::kEvaluation};
+  const auto count = static_cast<int>(environments_for(request, std::min(options.envs, options.episodes)));
   const uint64_t seed = derive_seed(options.seed, kEvalStream + options.stream);
-  VectorEnv envs({.count = count, .seed = seed}, [&](int) {
-    return program().envs.make({.id = options.env, .args = options.env_args, .mode = EnvMode::kEvaluation});
-  });
+  VectorEnv envs({.count = count, .seed = seed}, program().envs.vector_factory(request, count));
   const Box& space = envs.spec().observation;
   Shape shape = space.shape;
   shape.insert(shape.begin(), count);

@@ -115,6 +115,12 @@ constexpr const char* kPpoPendulum = R"({
   "ppo": {"gamma": 0.9, "entropy_cost": 0, "value_cost": 0.01, "lr": 1e-3, "epochs": 10, "minibatches": 8, "clip": 0.2}
 })";
 
+// Returns of one: the value's gradient may count fully. One network for all agents, or one each (--policies).
+constexpr const char* kPpoMulti = R"({
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 24, "rollout_length": 64, "max_lag": 0,
+  "ppo": {"gamma": 0.97, "lr": 1e-3, "epochs": 4, "minibatches": 4, "clip": 0.2, "entropy_cost": 0.01}
+})";
+
 bool is_classic(const std::string& env) {
   return env == "CartPole-v1" || env == "Acrobot-v1" || env == "MountainCar-v0";
 }
@@ -136,6 +142,7 @@ const std::vector<Preset>& presets() {
       {"dqn", "atari", "default of atari:*: 42x42, double, dueling, three steps, prioritised", kDqnAtari},
       {"dqn", "classic", "default of the classic control tasks: small network, double, three steps", kDqnClassic},
       {"ppo", "pendulum", "default of Pendulum-v1: continuous actions, a short horizon", kPpoPendulum},
+      {"ppo", "multi", "default of multi:*: small network, batches of 3,072 learnt four times", kPpoMulti},
       {"ppo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",
        kPpoClassic},
   };
@@ -160,6 +167,7 @@ const Preset& preset(const std::string& name, const std::string& algorithm) {
 std::string default_preset(const std::string& env, const std::string& algorithm) {
   const std::string name = env.starts_with("atari:")   ? (algorithm == "impala" ? "pong" : "atari")
                            : env.starts_with("pixel:") ? "pixel"
+                           : env.starts_with("multi:") ? "multi"
                            : env == "Pendulum-v1"      ? "pendulum"
                            : is_classic(env)           ? "classic"
                                                        : "";

@@ -3,10 +3,13 @@
 #include <torch/torch.h>
 
 #include "parl/algorithms/a2c.h"
+#include "parl/algorithms/bc.h"
 #include "parl/algorithms/dqn.h"
 #include "parl/algorithms/impala.h"
+#include "parl/algorithms/independent.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
+#include "parl/env_multi/multi.h"
 #include "parl/env_pixel/pixel.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
@@ -89,6 +92,23 @@ AlgorithmEntry dqn_entry() {
   return entry;
 }
 
+AlgorithmEntry bc_entry() {
+  AlgorithmEntry entry;
+  entry.name = "bc";
+  entry.summary = "behaviour cloning: makes recorded actions likeliest (--data FILE, see parl record)";
+  entry.settings = BcConfig{};
+  entry.run_defaults = R"({"actors": 1, "envs_per_actor": 16, "rollout_length": 32, "eval_steps": 100000})";
+  entry.from_data = entry.off_policy = true;
+  entry.check = [](const TrainConfig& run) { run.settings.as<BcConfig>().check(); };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    return std::make_unique<Bc>(factory(spec), run.settings.as<BcConfig>(), true, run.device);
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Bc>(std::move(model), settings.as<BcConfig>(), false);
+  };
+  return entry;
+}
+
 // What would else go wrong later, and far from its cause.
 void check_entry(const AlgorithmEntry& entry) {
   PARL_CHECK(entry.make_learner && entry.make_actor, "algorithm '{}' needs make_learner and make_actor", entry.name);
@@ -113,6 +133,7 @@ Program make_program() {
   Program p;
   register_builtin_envs(p.envs);
   register_pixel_envs(p.envs);
+  register_multi_envs(p.envs);
 #ifdef PARL_WITH_ATARI
   register_atari_envs(p.envs);
 #endif
@@ -124,6 +145,7 @@ Program make_program() {
   p.algorithms.push_back(actor_critic_entry<Ppo, PpoConfig>(
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
   p.algorithms.push_back(dqn_entry());
+  p.algorithms.push_back(bc_entry());
   if (user_setup()) user_setup()(p);
   for (const AlgorithmEntry& entry : p.algorithms) check_entry(entry);
   return p;
@@ -155,6 +177,41 @@ void set_program(ProgramSetup setup) { user_setup() = setup; }
 const Program& program() {
   static const Program* made = new Program(make_program());  // never destroyed: remote objects may outlive main
   return *made;
+}
+
+std::vector<std::string> independent_agents(const std::string& policies, const EnvSpec& env) {
+  if (policies != "independent") return {};
+  PARL_CHECK(!env.agents.empty(), "--policies independent is for several agents; '{}' has one: leave it at shared", env.id);
+  return env.agents;
+}
+
+namespace {
+
+// One of `make` for each agent that has a network of its own, or one for all.
+template <typename Make>
+std::unique_ptr<Algorithm> one_or_each(const std::vector<std::string>& agents, const Make& make) {
+  if (agents.empty()) return make();
+  std::vector<std::unique_ptr<Algorithm>> each;
+  for (size_t i = 0; i < agents.size(); ++i) each.push_back(make());
+  return std::make_unique<Independent>(agents, std::move(each));
+}
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_learner(const TrainConfig& config, const EnvSpec& env) {
+  const ModelSpec spec = model_spec_of(env);
+  const AlgorithmEntry& entry = program().algorithm(config.algorithm);
+  const ModelFactory& factory = program().models.factory(config.model);
+  return one_or_each(independent_agents(config.policies, env),
+                     [&] { return entry.make_learner(factory, spec, config); });
+}
+
+std::unique_ptr<Algorithm> make_actor(const std::string& algorithm, const AnyConfig& settings, const std::string& model,
+                                      const std::string& policies, const EnvSpec& env) {
+  const ModelSpec spec = model_spec_of(env);
+  const AlgorithmEntry& entry = program().algorithm(algorithm);
+  return one_or_each(independent_agents(policies, env),
+                     [&] { return entry.make_actor(program().models.make(model, spec), settings); });
 }
 
 ModelSpec model_spec_of(const EnvSpec& spec) {

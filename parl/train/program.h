@@ -37,6 +37,7 @@ struct AlgorithmEntry {
   // names.
   std::vector<std::string> fixed, fixed_run;
   std::string run_defaults;  // JSON: settings of the run that this algorithm wants, where nothing else is said
+  bool from_data = false;    // learns from recorded episodes alone (TrainConfig::data)
   bool off_policy = false;   // learns from any policy's rollouts: none is dropped for its age
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
@@ -62,6 +63,14 @@ using ProgramSetup = void (*)(Program&);
 // Runs after the built-in environments, models and algorithms were registered. Call it before parl::init.
 void set_program(ProgramSetup setup);
 const Program& program();
+
+// What learns in a run, and what acts in it: the entry's own, or one for each agent of the environment where `policies`
+// is "independent". `env`: the environment's spec.
+std::unique_ptr<Algorithm> make_learner(const TrainConfig& config, const EnvSpec& env);
+std::unique_ptr<Algorithm> make_actor(const std::string& algorithm, const AnyConfig& settings, const std::string& model,
+                                      const std::string& policies, const EnvSpec& env);
+// The agents that have networks of their own in it; none where one network serves all.
+std::vector<std::string> independent_agents(const std::string& policies, const EnvSpec& env);
 
 // What a model must fit, from an environment's spaces. `env_id` is for the message when they cannot be learnt from.
 ModelSpec model_spec_of(const EnvSpec& spec);

@@ -170,6 +170,7 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
   same("env", before.env, now.env);
   same("env-args", before.env_args, now.env_args);
   same("model", before.model, now.model);
+  same("policies", before.policies, now.policies);
   same("seed", before.seed, now.seed);
   same("algorithm", before.algorithm, now.algorithm);
   const AlgorithmEntry& entry = program().algorithm(now.algorithm);

@@ -18,6 +18,8 @@ struct TrainConfig {
   std::string env = "atari:pong";
   std::map<std::string, std::string> env_args;
   std::string model = "auto";
+  std::string policies = "shared";
+  std::string data;
   std::string run;
   std::string init_from;
   int64_t seed = 1;
@@ -57,6 +59,12 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (env, "environment (see: parl list envs)"),
             (env_args, "options of the environment, name=value, repeatable"),
             (model, "network (see: parl list models); auto: by the observation"),
+            (policies,
+             "where several agents share an environment: shared, one network that all of them act with, or independent, "
+             "a learner of its own for each"),
+            (data,
+             "file of recorded episodes (parl record) to learn from in the environment's place; it is played in only to "
+             "evaluate"),
             (run, "run directory; an existing run in it is continued"),
             (init_from, "run or checkpoint whose weights a new run begins with (fine-tuning)"),
             (seed, "seed of everything random in the run"), (steps, "agent steps in total, also after continuing"),

@@ -94,9 +94,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
   at::set_num_threads(1);  // learner threads are the algorithm's own
   torch::manual_seed(static_cast<uint64_t>(config_.seed));
   if (config_.model == "auto") config_.model = default_model_for(model_spec_);
-  algorithm_ = program()
-                   .algorithm(config_.algorithm)
-                   .make_learner(program().models.factory(config_.model), model_spec_, config_);
+  algorithm_ = make_learner(config_, env_spec_);
   if (const auto path = latest_checkpoint(run_dir_.path())) restored_ = load_checkpoint(*path);
   restore();
   next_log_ = next_multiple(config_.log_steps);
@@ -327,7 +325,7 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
   c.config = config_to_json(config_);
-  c.policy = policy_metadata(config_.model, model_spec_of(env_spec_));
+  c.policy = policy_metadata(config_.model, model_spec_, independent_agents(config_.policies, env_spec_));
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
@@ -433,6 +431,8 @@ ActorConfig actor_config(const TrainConfig& config, int64_t index) {
   a.env = config.env;
   a.env_args = config.env_args;
   a.model = config.model;
+  a.policies = config.policies;
+  a.data = config.data;
   a.algorithm = config.algorithm;
   AnyConfig settings = config.settings;
   a.settings = config_to_json(settings.fields(""));
@@ -459,10 +459,8 @@ LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   run.checkpoint = find_checkpoint(run_or_checkpoint, prefer_best);
   Checkpoint c = load_checkpoint_weights(run.checkpoint);
   run.config = train_config_of(c.config, run.checkpoint + "/config.json");
-  const ModelSpec spec = model_spec_of(probe_env(run.config)->spec());
-  run.algorithm = program()
-                      .algorithm(run.config.algorithm)
-                      .make_actor(program().models.make(run.config.model, spec), run.config.settings);
+  run.algorithm = make_actor(run.config.algorithm, run.config.settings, run.config.model, run.config.policies,
+                             probe_env(run.config)->spec());
   run.algorithm->set_weights(c.weights);
   run.steps = c.progress.steps;
   return run;
