@@ -4,6 +4,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/config_json.h"
+#include "parl/remote/engine_name.h"
 #include "parl/train/program.h"
 
 namespace parl {
@@ -51,6 +52,8 @@ void TrainConfig::check() const {
       actors);
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
+  if (model != "auto") program().models.factory(model);
+  check_engine_name(engine);
   const AlgorithmEntry& entry = program().algorithm(algorithm);
   if (entry.check) entry.check(*this);
 }
