@@ -23,13 +23,15 @@ namespace {
 
 class CopyingPeer : public BarePeer {
  public:
-  void send_block() override {
-    std::memcpy(to_.data(), from_.data(), kBytes);
+  void send_block(size_t bytes) override {
+    if (from_.size() < bytes) from_.resize(bytes, std::byte{1});
+    if (to_.size() < bytes) to_.resize(bytes);
+    std::memcpy(to_.data(), from_.data(), bytes);
     asm volatile("" : : "r"(to_.data()) : "memory");
   }
 
  private:
-  std::vector<std::byte> from_ = std::vector<std::byte>(kBytes, std::byte{1}), to_ = std::vector<std::byte>(kBytes);
+  std::vector<std::byte> from_, to_;
 };
 
 int add(int a, int b) { return a + b; }
@@ -110,7 +112,8 @@ SocketPair tcp_pair() {
   return {dialled, taken};
 }
 
-// A socket pair and a forked child that answers: 64 bytes with 64 bytes, a block with one byte.
+// A socket pair and a forked child that answers: 64 bytes, which begin with the size of the block that follows them,
+// with 64 bytes when there is none, a block with one byte.
 class SocketPeer final : public BarePeer {
  public:
   explicit SocketPeer(const SocketPair& fds) : fd_(fds[0]) {
@@ -131,11 +134,12 @@ class SocketPeer final : public BarePeer {
     std::array<char, kSmall> message{};
     PARL_CHECK(put(fd_, message.data(), kSmall) && get(fd_, message.data(), kSmall), "the bare peer has gone");
   }
-  void send_block() override {
+  void send_block(size_t bytes) override {
+    if (block_.size() < bytes) block_.resize(bytes, 1);
     std::array<char, kSmall> message{};
-    message[0] = 1;
+    std::memcpy(message.data(), &bytes, sizeof bytes);
     char done = 0;
-    PARL_CHECK(put(fd_, message.data(), kSmall) && put(fd_, block_.data(), kBytes) && get(fd_, &done, 1),
+    PARL_CHECK(put(fd_, message.data(), kSmall) && put(fd_, block_.data(), bytes) && get(fd_, &done, 1),
                "the bare peer has gone");
   }
 
@@ -162,17 +166,20 @@ class SocketPeer final : public BarePeer {
   }
   static void serve(int fd) {
     std::array<char, kSmall> message{};
-    std::vector<char> buffer(kBytes);
+    std::vector<char> buffer;
     while (get(fd, message.data(), kSmall)) {
-      const bool is_block = message[0] == 1;
-      if (is_block ? !(get(fd, buffer.data(), kBytes) && put(fd, message.data(), 1)) : !put(fd, message.data(), kSmall))
-        return;
+      size_t bytes = 0;
+      std::memcpy(&bytes, message.data(), sizeof bytes);
+      if (buffer.size() < bytes) buffer.resize(bytes);
+      const bool goes_on = bytes > 0 ? get(fd, buffer.data(), bytes) && put(fd, message.data(), 1)
+                                     : put(fd, message.data(), kSmall);
+      if (!goes_on) return;
     }
   }
 
   const int fd_;
   pid_t child_ = -1;
-  std::vector<char> block_ = std::vector<char>(kBytes, 1);
+  std::vector<char> block_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The yardsticks of `parl bench remote`: what a round trip and 4 MiB cost without any library.
+// The yardsticks of `parl bench remote`: what a round trip and a block of bytes cost without any library.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ class BarePeer {
   virtual ~BarePeer() = default;
   // There and back, blocking.
   virtual void round_trip() = 0;
-  // kBytes to the other side, and its word that it has them.
-  virtual void send_block() = 0;
+  // So many bytes to the other side, and its word that it has them. Both sides use their memory again.
+  virtual void send_block(size_t bytes = kBytes) = 0;
 };
 
 // "inline", "thread", "process" or "tcp"; starts the other side, which inherits the caller's affinity. The last two

@@ -58,7 +58,11 @@ int bench_env(const Arguments& args) {
   if (!parse(app, args)) return kSuccess;
 
   const EnvRequest request{.id = env, .args = parse_env_args(env_args)};
-  std::cout << program().envs.make(request)->spec().contract << '\n';
+  try {
+    std::cout << program().envs.make(request)->spec().contract << '\n';
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
   const auto rates = measure_env_rates(settings, [&] { return program().envs.vector_factory(request, settings.envs); });
   std::cout << fmt::format("{:>7} {:>14} {:>14}   ({} environments)\n", "threads", "sync steps/s", "async steps/s",
                            settings.envs);

@@ -66,6 +66,21 @@ bool parse(CLI::App& app, const Arguments& args) {
   throw UsageError("unknown option '" + name + "'" + did_you_mean(name, option_names(app)) + help);
 }
 
+void check_at_least(const char* option, int64_t value, int64_t low) {
+  if (value < low) throw UsageError(fmt::format("{} must be at least {}, not {}", option, low, value));
+}
+
+void check_seconds(const char* option, double value, double most) {
+  if (!(value > 0 && value <= most))  // NaN is neither
+    throw UsageError(fmt::format("{} wants a number of seconds above 0, at most {}, not {}", option, most, value));
+}
+
+std::string for_users(std::string text) {
+  const size_t place = text.rfind(" [check failed: ");
+  if (place != std::string::npos && text.ends_with(")]")) text.erase(place);
+  return text;
+}
+
 std::vector<int64_t> parse_range(const std::string& text, const std::string& option) {
   const auto number = [&](std::string_view part) {
     int64_t value = 0;

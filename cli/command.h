@@ -52,6 +52,14 @@ inline constexpr const char* kJsonHelp = "the last line on stdout is one JSON ob
 // False: --help was printed, nothing to do. Throws UsageError, naming the nearest option for an unknown one.
 bool parse(CLI::App& app, const Arguments& args);
 
+// Throws UsageError "<option> must be at least 1, not 0".
+void check_at_least(const char* option, int64_t value, int64_t low);
+// Throws UsageError unless 0 < value <= most; "<option> wants seconds ...".
+void check_seconds(const char* option, double value, double most);
+
+// An error's text without the place of a check in the program, which helps nobody who uses it.
+std::string for_users(std::string text);
+
 // "1..5", "1,4,7" or "3" -> numbers. Throws UsageError naming `option`.
 std::vector<int64_t> parse_range(const std::string& text, const std::string& option);
 

@@ -74,14 +74,20 @@ int run(const Arguments& args) {
 }  // namespace
 
 int parl::command_line(int argc, char** argv) {
+  const auto report = [](const std::exception& error, int code) {
+    fmt::print(stderr, "parl: {}\n", parl::cli::for_users(error.what()));
+    return code;
+  };
   try {
     parl::init(argc, argv);
+  } catch (const std::exception& error) {
+    return report(error, parl::cli::kUsage);
+  }
+  try {
     return run(Arguments(argv + 1, argv + argc));
   } catch (const parl::cli::UsageError& error) {
-    fmt::print(stderr, "parl: {}\n", error.what());
-    return parl::cli::kUsage;
+    return report(error, parl::cli::kUsage);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "parl: {}\n", error.what());
-    return parl::cli::kFailure;
+    return report(error, parl::cli::kFailure);
   }
 }

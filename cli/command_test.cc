@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <limits>
 
 #include "cli/config_flags.h"
@@ -40,6 +41,28 @@ TEST(ParseRange, RangesAndLists) {
   EXPECT_THAT(parse_range("3", "--seeds"), ElementsAre(3));
   for (const char* wrong : {"", "a", "5..1", "1..", "1,,2", "1,1", "-1"})
     EXPECT_THROW(parse_range(wrong, "--seeds"), UsageError) << wrong;
+}
+
+TEST(CheckValues, NameOptionAndValue) {
+  check_at_least("--episodes", 1, 1);
+  EXPECT_THAT([] { check_at_least("--episodes", 0, 1); },
+              ThrowsMessage<UsageError>("--episodes must be at least 1, not 0"));
+  check_seconds("--timeout", 0.01, 60);
+  for (const double wrong : {0.0, -1.0, std::nan(""), 1e300, 60.01})
+    EXPECT_THAT([&] { check_seconds("--timeout", wrong, 60); },
+                ThrowsMessage<UsageError>(HasSubstr("--timeout wants a number of seconds")));
+}
+
+TEST(ForUsers, LeavesOutWhereACheckStands) {
+  std::string text;
+  try {
+    PARL_CHECK(text.size() == 1, "--lr wants [one] number");
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  EXPECT_THAT(text, HasSubstr("command_test.cc"));
+  EXPECT_EQ(for_users(text), "--lr wants [one] number");
+  EXPECT_EQ(for_users("plain"), "plain");
 }
 
 TEST(JsonLines, KeysInOrderEscapedAndNullForUnknown) {

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/terminal_view.h"
 #include "cli/video.h"
+#include "parl/train/program.h"
 #include "parl/train/trainer.h"
 
 namespace parl::cli {
@@ -31,6 +32,43 @@ void print(const LoadedRun& run, const EvalSummary& s) {
   std::cout << std::flush;
 }
 
+constexpr double kMostPictures = 1000;  // a second
+
+std::string text_of(const ModelSpec& spec) {
+  const std::string actions =
+      spec.num_actions > 0 ? fmt::format("{} actions", spec.num_actions) : fmt::format("actions of {}", spec.action_size);
+  return fmt::format("observations [{}] of {} and {}", fmt::join(spec.obs_shape, ", "), dtype_name(spec.obs_dtype),
+                     actions);
+}
+
+// The run's environment options, with those of the command line over them. They must leave what the network sees as it
+// is.
+EnvArgs overridden(const LoadedRun& run, const std::string& run_path, const std::vector<std::string>& given) {
+  EnvArgs args = run.config.env_args;
+  for (const std::string& item : given) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError("--env-args wants name=value, got '" + item + "'");
+    args[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  if (given.empty()) return args;
+  const auto spec_of = [&](const EnvArgs& with) {
+    return model_spec_of(program().envs.make({.id = run.config.env, .args = with})->spec());
+  };
+  ModelSpec now;
+  try {
+    now = spec_of(args);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--env-args {}: {}", fmt::join(given, " "), error.what()));
+  }
+  const std::string here = text_of(now), there = text_of(spec_of(run.config.env_args));
+  if (here != there)
+    throw UsageError(fmt::format("--env-args {}: this gives {}, but the run '{}' was trained on {}; leave out what "
+                                 "changes them",
+                                 fmt::join(given, " "), here, run_path, there));
+  return args;
+}
+
 }  // namespace
 
 int verb_eval(const Arguments& args) {
@@ -42,10 +80,8 @@ int verb_eval(const Arguments& args) {
   double fps = 0;
   bool json = false;
   app.add_option("run", run_path, "run directory, or one checkpoint folder")->required();
-  app.add_option("--episodes", options.episodes, "how many, in all")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--envs", options.envs, "environments side by side")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  app.add_option("--episodes", options.episodes, "how many, in all")->capture_default_str();
+  app.add_option("--envs", options.envs, "environments side by side")->capture_default_str();
   app.add_option("--policy", options.policy, "greedy, sample, or auto: sample on Atari, greedy elsewhere")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "greedy", "sample"}));
@@ -58,21 +94,23 @@ int verb_eval(const Arguments& args) {
   app.add_option("--video", video_path, "film environment 0 into a .gif or .mp4 file")->type_name("file");
   bool watch = false;
   app.add_flag("--watch", watch, "show environment 0 in this terminal while it plays");
-  app.add_option("--fps", fps, "pictures a second of the film, or to watch; default: 60 emulator frames a second")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--fps", fps, "pictures a second of the film, or to watch; default: 60 emulator frames a second");
   app.add_flag("--json", json, kJsonHelp);
   if (!parse(app, args)) return kSuccess;
 
+  check_at_least("--episodes", options.episodes, 1);
+  check_at_least("--envs", options.envs, 1);
+  if (app.count("--seed")) check_at_least("--seed", seed, 0);
+  if (app.count("--fps") && !(fps > 0 && fps <= kMostPictures))
+    throw UsageError(fmt::format("--fps must be above 0 and at most {}, not {}", kMostPictures, fps));
   std::unique_ptr<Video> video;
-  if (!video_path.empty()) video = open_video(video_path);  // a wrong name fails before the work
+  if (!video_path.empty()) {  // a wrong name fails before the work
+    if (!is_video_name(video_path)) throw UsageError("--video " + video_path + ": the name must end with .gif or .mp4");
+    video = open_video(video_path);
+  }
   const LoadedRun run = load_run(run_path, which == "best");
   options.env = run.config.env;
-  options.env_args = run.config.env_args;
-  for (const std::string& item : env_args) {
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos) throw UsageError("--env-args wants name=value, got '" + item + "'");
-    options.env_args[item.substr(0, equals)] = item.substr(equals + 1);
-  }
+  options.env_args = overridden(run, run_path, env_args);
   options.stream = 1;
   options.seed = static_cast<uint64_t>(app.count("--seed") ? seed : run.config.seed);
   const std::atomic<bool>& stop = stop_on_signals();

@@ -213,6 +213,8 @@ class Gif : public Video {
 
 std::unique_ptr<Video> open_gif(const std::string& path) { return std::make_unique<Gif>(path); }
 
+bool is_video_name(const std::string& path) { return path.ends_with(".gif") || path.ends_with(".mp4"); }
+
 std::unique_ptr<Video> open_video(const std::string& path) {
   if (path.ends_with(".gif")) return open_gif(path);
   if (path.ends_with(".mp4")) return open_mp4(path);

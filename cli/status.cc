@@ -103,6 +103,8 @@ int ask(const Arguments& args, const char* name, const char* summary, void (*pri
   app.add_option("--timeout", timeout, "seconds to wait for an answer")->capture_default_str();
   app.add_flag("--json", json, kJsonHelp);
   if (!parse(app, args)) return kSuccess;
+  constexpr double kLongest = 86400;
+  check_seconds("--timeout", timeout, kLongest);
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(timeout));
   const ManagerStatus status = ask_status(address, limit);
   print(status);

@@ -61,6 +61,11 @@ TEST(StatusVerb, AnOfferedObjectIsARow) {
   actor.join();
 }
 
+TEST(StatusVerb, AWrongTimeoutIsAUsageError) {
+  for (const char* wrong : {"0", "-1", "nan", "1e300", "soon"})
+    EXPECT_THROW(verb_status({"tcp://127.0.0.1:1", "--timeout", wrong}), UsageError) << wrong;
+}
+
 TEST(StatusVerb, AWrongAddressIsAnError) { EXPECT_THROW(verb_status({"nowhere"}), Error); }
 
 }  // namespace

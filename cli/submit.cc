@@ -31,6 +31,9 @@ int verb_submit(const Arguments& args) {
     if (!workers.empty()) config_set(fields, "workers", workers);
     if (dashes != args.end()) options.program.assign(dashes + 1, args.end());
     if (options.program.empty()) raise("what shall run? parl submit [options] -- PROGRAM [arguments]");
+    const bool is_counted = !workers.empty() || flags.given("workers");
+    if (is_counted && options.workers < 1) raise("--workers (-n) must be at least 1, not {}", options.workers);
+    submit::check(options);
   } catch (const Error& error) {
     throw UsageError(error.what());
   }

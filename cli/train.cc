@@ -47,8 +47,8 @@ void print(const TrainSummary& s) {
 
 // Seconds that the run of this directory has had already.
 double seconds_trained(const std::string& run) {
-  const auto path = latest_checkpoint(run);
-  return path ? load_checkpoint(*path).progress.seconds : 0;
+  const auto checkpoint = load_latest_checkpoint(run);
+  return checkpoint ? checkpoint->progress.seconds : 0;
 }
 
 // The report is of the seeds that came to their end; the others are named.

@@ -19,6 +19,8 @@ class Video {
   virtual void finish() = 0;
 };
 
+// Whether `path` ends as a film's name does.
+bool is_video_name(const std::string& path);
 // By the ending of `path`.
 std::unique_ptr<Video> open_video(const std::string& path);
 

@@ -99,11 +99,35 @@ TEST_F(CommandLine, WrongWordsNameTheNearestAndExitWith2) {
       {"list env", "did you mean 'envs'"},
       {"bench trian", "did you mean 'train'"},
       {"eval", "run"},
+      {"train impala --env CartPole-v1 --engine proces", "did you mean 'process'"},
+      {"train impala --env CartPole-v1 --engine tcp://nowhere", "tcp://host:port"},
+      {"train impala --env CartPole-v1 --model mpl", "did you mean 'mlp'"},
+      {"train impala --env CartPole-v1 --parl-engine foo", "there is no engine 'foo'"},
+      {"bench env --env CartPole-v2", "CartPole-v1"},
+      {"bench remote --engine proces", "did you mean 'process'"},
+      {"list envs --parl-metrics garbage", "--parl-metrics"},
+      {"list envs --parl-slots many", "--parl-slots wants a number"},
+      {"eval x --video x.avi", "must end with .gif or .mp4"},
+      {"eval x --episodes 0", "--episodes must be at least 1, not 0"},
+      {"eval x --seed -5", "--seed must be at least 0, not -5"},
+      {"status tcp://127.0.0.1:1 --timeout nan", "--timeout wants a number of seconds"},
+      {"submit --on ssh -n 0 -- x", "must be at least 1, not 0"},
+      {"submit --on slurm -n 1 --mem lots -- x", "--mem wants a size"},
   };
   for (const auto& c : cases) {
     const Outcome o = parl(c.args);
     EXPECT_EQ(o.code, 2) << c.args << ": " << o.err;
     EXPECT_THAT(o.err, HasSubstr(c.expected)) << c.args;
+    EXPECT_THAT(o.err, Not(HasSubstr("check failed"))) << c.args;
+  }
+}
+
+// What cannot work leaves nothing behind.
+TEST_F(CommandLine, ARefusedRunHasNoDirectory) {
+  for (const char* wrong : {"--engine proces", "--model mpl", "--model nature", "--init-from nowhere"}) {
+    const Outcome o = parl(std::string("train impala ") + small_run("refused") + " " + wrong);
+    EXPECT_NE(o.code, 0) << wrong;
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/refused")) << wrong << ": " << o.err;
   }
 }
 
@@ -157,6 +181,10 @@ TEST_F(CommandLine, TrainContinueEvaluate) {
   EXPECT_EQ(j["episodes"], 3);
   EXPECT_EQ(j["policy"], "greedy");
   EXPECT_EQ(parl::read_file(run + "/film.gif").substr(0, 6), "GIF89a");
+
+  o = parl("eval " + run + " --env-args size=3");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--env-args size=3: environment 'CartPole-v1' has no option 'size'"));
 }
 
 TEST_F(CommandLine, AConfigFileIsBeatenByFlagsAndUnknownKeysAreNamed) {

@@ -108,6 +108,7 @@ std::map<std::string, std::string> policy_metadata(const std::string& model, con
 std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models, const std::string& agent) {
   const fs::path file =
       fs::is_regular_file(path) ? fs::path(path) : fs::path(find_checkpoint(path, true, {kWeightsFile})) / kWeightsFile;
+  if (file.filename() == kWeightsFile) check_manifest(file.parent_path(), {kWeightsFile});
   SafetensorsMetadata metadata;
   Weights weights = network_weights(load_safetensors(file, &metadata));
   const std::string agents = metadata.contains("agents") ? metadata.at("agents") : "";

@@ -55,7 +55,7 @@
 //   P8   deadlines                                                         tp     Within*, CreateHasADeadline, ShutdownHasADeadline
 //   P9   re-creation; workers end with their learner                       p      RestartByPolicy, WorkersDieWithTheirLearner
 //   P10  slots; GPUs                                                       itp    SlotIsFreeWithin50ms, SlotsAreCounted, GpusAreHandedOutOnce
-//   P11  broadcast, Versioned                                              itp    Broadcast, VersionedTravelsOnce, OneLoss* (p)
+//   P11  broadcast, Versioned                                              itp    Broadcast, Versioned*, OneLoss* (p)
 //   P12  handles stay; no nested create; no waiting for oneself            nc itp NestedCreateIsRefused, CallThatWouldWait* (it)
 //   P13  several managers                                                  itp    ManagersSideBySide
 //   P14  hygiene                                                           itp    NoLeaks, IdleManager, WorkerOutput (p), Interrupt* (p)

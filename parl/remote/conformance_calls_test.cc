@@ -256,6 +256,48 @@ TEST_P(Calls, VersionedTravelsOnce) {  // P11, 13
   expect_remote_error(RemoteErrorKind::kThrew, [&] { values->versioned_sum(Versioned<Array>()); });
 }
 
+// The worker's connection counts what it costs: 16 objects of one worker process, one value of 240 kB.
+TEST_P(Calls, VersionedTravelsOncePerWorkerProcess) {  // P11
+  if (!is_tcp()) GTEST_SKIP() << "objects do not share a process, or share everything";
+  RemoteManager manager(options());
+  auto objects = manager.create_all<Values>(16);
+  const auto bytes_sent = [&] {
+    const ManagerStatus status = manager.status();
+    EXPECT_EQ(status.list.size(), 1u);
+    return status.list.empty() ? 0 : status.list[0].bytes_sent;
+  };
+  const uint64_t before = bytes_sent();
+  for (int64_t version = 1; version <= 3; ++version) {
+    Array a = Array::of<double>({30000});
+    std::fill_n(a.data<double>(), a.size(), static_cast<double>(version));
+    const Versioned<Array> value(version, std::move(a));
+    for (auto& sum : broadcast(objects, &Values::versioned_sum, value))
+      EXPECT_EQ(sum.get(), 30000.0 * static_cast<double>(version));
+    EXPECT_EQ(objects[3]->version_of(value), version);
+  }
+  EXPECT_EQ(manager.stats().values_skipped, 3u * 16);
+  constexpr uint64_t kValues = 3 * 240000, kSmall = 20000;
+  EXPECT_GE(bytes_sent() - before, kValues);
+  EXPECT_LE(bytes_sent() - before, kValues + kSmall);
+  // A second manager's worker knows nothing of the first one's.
+  RemoteManager other(options());
+  EXPECT_EQ(other.create<Values>()->versioned_sum(Versioned<Array>(1, Array::of<double>({30000}))), 0);
+  EXPECT_EQ(other.stats().values_skipped, 0u);
+}
+
+TEST_P(Calls, VersionedAsAConstructorsArgument) {
+  RemoteManager manager(options());
+  const Versioned<std::string> words(4, "from the constructor");
+  auto keeper = manager.create<VersionKeeper>(words);
+  EXPECT_EQ(keeper->text(), "4: from the constructor");
+  keeper->keep(words);
+  EXPECT_EQ(keeper->text(), "4: from the constructor");
+  keeper->keep(Versioned<std::string>(5, "from a call"));
+  EXPECT_EQ(keeper->text(), "5: from a call");
+  keeper->keep(words);
+  EXPECT_EQ(keeper->text(), "4: from the constructor");
+}
+
 TEST_P(Calls, ManagersSideBySide) {  // P13
   RemoteManager one(options());
   auto a = one.create<Counter>(1);

@@ -91,6 +91,18 @@ PARL_REMOTE_CLASS(Values, integer, real, matrix, echo_array, echo_vector, echo_d
                   echo_pointer, keep, keep_vector, kept, poke, sum_kept, first_kept, kept_vector, version_of,
                   versioned_sum, bytes_of);
 
+// Keeps what it was given.
+class VersionKeeper {
+ public:
+  explicit VersionKeeper(Versioned<std::string> value = {}) : value_(std::move(value)) {}
+  void keep(Versioned<std::string> value) { value_ = std::move(value); }
+  std::string text() const { return std::to_string(value_.version()) + ": " + *value_; }
+
+ private:
+  Versioned<std::string> value_;
+};
+PARL_REMOTE_CLASS(VersionKeeper, keep, text);
+
 // Throws in every way, and holds still at gates.
 class Trouble {
  public:

@@ -132,12 +132,26 @@ std::optional<std::string> worker_option(const std::vector<char*>& rest, std::st
   internal::run_tcp_worker(settings, internal::load_security(options));
 }
 
+// What cannot be understood is refused at once, not when a manager first needs it.
+void check_values(const std::map<std::string, std::string, std::less<>>& found) {
+  for (const auto& [name, value] : found) {
+    if (name == "--parl-slots" || name == "--parl-spares") number_option(name, value);
+    if (name != "--parl-metrics") continue;
+    try {
+      internal::parse_address(value);
+    } catch (const Error& error) {
+      raise("{}: {}", name, error.what());
+    }
+  }
+}
+
 // Does not return in a worker.
 void act_on(std::map<std::string, std::string, std::less<>> found, const std::vector<char*>& rest) {
   const auto it = found.find(kWorker);
   const std::string worker = it == found.end() ? "" : it->second;
   const bool dials = !worker.empty() && worker.substr(0, kFd.size()) != kFd;
   if (dials) internal::parse_address(worker);  // before anything is kept of what cannot be understood
+  check_values(found);
   if (worker.empty()) internal::check_factory();
   keep(std::move(found));  // also in a worker: a manager made in there is a manager
   if (!worker.empty()) become_worker(worker, rest);

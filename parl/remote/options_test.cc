@@ -82,11 +82,11 @@ TEST(Options, ErrorsSayWhatToDo) {
   EXPECT_NE(error_of({"prog", "--parl-engin", "x"}).find("did you mean '--parl-engine'"), std::string::npos);
   EXPECT_NE(error_of({"prog", "--parl-slots"}).find("wants a value"), std::string::npos);
   EXPECT_NE(error_of({"prog", "--parl-worker", "nonsense"}).find("tcp://host:port"), std::string::npos);
+  EXPECT_NE(error_of({"prog", "--parl-metrics", "garbage"}).find("--parl-metrics: "), std::string::npos);
   in_child([] {
     Argv a({"prog", "--parl-slots", "many"});
-    init(a.argc, a.pointers.data());
     try {
-      internal::resolve({});
+      init(a.argc, a.pointers.data());
     } catch (const Error&) {
       return true;
     }

@@ -23,7 +23,7 @@ PARL_FIELDS(RemoteStats, objects_created, calls, errors, late_results, restarts,
 
 struct RemoteSlots {
   int total = 0;  // 0: unlimited
-  int used = 0;
+  int used = 0;   // by objects that live, or are being built
   int vacant = 0;
 };
 PARL_FIELDS(RemoteSlots, total, used, vacant);

@@ -87,14 +87,15 @@ int free_port() {
 }
 
 void check_numbers(const SubmitOptions& options) {
-  PARL_CHECK(options.workers >= 0 && options.workers <= kMostWorkers, "--workers (-n) must be from 1 to {}",
-             kMostWorkers);
-  PARL_CHECK(options.slots >= 1 && options.slots <= kMostSlots, "--slots must be from 1 to {}", kMostSlots);
-  PARL_CHECK(options.cpus >= 1, "--cpus must be at least 1");
-  PARL_CHECK(options.gpus >= 0, "--gpus must not be negative");
-  PARL_CHECK(options.restarts >= 0, "--restarts must not be negative");
-  PARL_CHECK(options.patience >= 1, "--patience must be at least 1");
-  PARL_CHECK(options.start_with >= 0, "--start-with must not be negative");
+  PARL_CHECK(options.workers >= 0 && options.workers <= kMostWorkers, "--workers (-n) must be from 1 to {}, not {}",
+             kMostWorkers, options.workers);
+  PARL_CHECK(options.slots >= 1 && options.slots <= kMostSlots, "--slots must be from 1 to {}, not {}", kMostSlots,
+             options.slots);
+  PARL_CHECK(options.cpus >= 1, "--cpus must be at least 1, not {}", options.cpus);
+  PARL_CHECK(options.gpus >= 0, "--gpus must not be negative, and is {}", options.gpus);
+  PARL_CHECK(options.restarts >= 0, "--restarts must not be negative, and is {}", options.restarts);
+  PARL_CHECK(options.patience >= 1, "--patience must be at least 1, not {}", options.patience);
+  PARL_CHECK(options.start_with >= 0, "--start-with must not be negative, and is {}", options.start_with);
 }
 
 std::vector<std::pair<std::string, std::string>> parse_environment(const std::vector<std::string>& env) {
@@ -163,7 +164,9 @@ std::vector<std::string> SubmitPlan::learner_command() const {
 }
 
 std::vector<std::pair<std::string, std::string>> SubmitPlan::worker_environment() const {
-  std::vector<std::pair<std::string, std::string>> out = {{"PARL_WORKER_PATIENCE", std::to_string(patience)}};
+  // Until all workers run there is no learner, and a site may take hours for that.
+  std::vector<std::pair<std::string, std::string>> out = {{"PARL_WORKER_PATIENCE", std::to_string(patience)},
+                                                          {"PARL_WORKER_FIRST_PATIENCE", "0"}};
   out.insert(out.end(), environment.begin(), environment.end());
   return out;
 }

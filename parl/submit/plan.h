@@ -43,7 +43,7 @@ struct SubmitPlan {
   // The program and its arguments, in which "{engine}" is replaced by listen(), for programs whose own option beats
   // PARL_ENGINE.
   std::vector<std::string> learner_command() const;
-  // What every worker gets besides PARL_TOKEN_FILE: PARL_WORKER_PATIENCE, and --env.
+  // What every worker gets besides PARL_TOKEN_FILE: PARL_WORKER_PATIENCE and its kin, and --env.
   std::vector<std::pair<std::string, std::string>> worker_environment() const;
   std::string log_file(int worker) const;
 };

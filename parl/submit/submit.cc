@@ -194,6 +194,11 @@ std::string describe(const SubmitPlan& plan, const Launcher& launcher) {
 
 }  // namespace
 
+void check(SubmitOptions options) {
+  const auto launcher = make_launcher(options);
+  make_plan(options, "here", launcher->has_local_learner());
+}
+
 std::string dry_run(SubmitOptions options) {
   const auto launcher = make_launcher(options);
   const SubmitPlan plan = plan_for(options, *launcher);

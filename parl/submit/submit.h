@@ -17,6 +17,9 @@ namespace parl::submit {
 // refused before anything starts.
 int run(SubmitOptions options);
 
+// Throws parl::Error for options that cannot be right, wherever they run. Starts nothing.
+void check(SubmitOptions options);
+
 // What --dry-run prints.
 std::string dry_run(SubmitOptions options);
 

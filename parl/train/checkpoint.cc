@@ -11,6 +11,7 @@
 #include "parl/agent/safetensors.h"
 #include "parl/core/check.h"
 #include "parl/core/files.h"
+#include "parl/core/log.h"
 #include "parl/wire/wire.h"
 
 namespace parl {
@@ -55,7 +56,7 @@ class Cursor {
  public:
   Cursor(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
   std::string_view take(uint64_t size) {
-    PARL_CHECK_LE(size, bytes_.size(), "'{}' is cut short: continue from an older checkpoint", path_);
+    if (size > bytes_.size()) throw DamagedCheckpoint(fmt::format("'{}' is cut short", path_));
     const auto out = bytes_.substr(0, size);
     bytes_.remove_prefix(size);
     return out;
@@ -115,6 +116,15 @@ void rename_folder(const fs::path& from, const fs::path& to) {
 
 const std::vector<std::string> kFiles = {kStateFile, kWeightsFile};  // of a whole one
 
+// Out of the way of those that come: by its number it would go on being the newest.
+void set_aside(const fs::path& folder) {
+  const fs::path aside = folder.parent_path() / ("damaged_" + folder.filename().string());
+  std::error_code error;
+  fs::remove_all(aside, error);
+  rename_folder(folder, aside);
+  log().warn("the damaged checkpoint is kept as '{}': delete it when you do not need it", aside.string());
+}
+
 }  // namespace
 
 std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
@@ -131,6 +141,7 @@ std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
     write_file_atomically(partial / "config.json", c.config);
     write_file_atomically(partial / kStateFile,
                           encode({c.progress, c.algorithm_state, c.deterministic, c.actors, c.waiting}));
+    write_manifest(partial);  // last
     sync_folder(partial);
     rename_folder(partial, folder);
   } catch (...) {
@@ -142,6 +153,7 @@ std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
 
 Checkpoint load_checkpoint(const std::string& path) {
   const fs::path folder(path);
+  check_manifest(path);
   State state = decode(read_file(folder / kStateFile), folder / kStateFile);
   Checkpoint c;
   c.weights = load_safetensors(folder / kWeightsFile);
@@ -156,6 +168,7 @@ Checkpoint load_checkpoint(const std::string& path) {
 
 Checkpoint load_checkpoint_weights(const std::string& path) {
   const fs::path folder(path);
+  check_manifest(path, {kWeightsFile, "config.json"});
   Checkpoint c;
   SafetensorsMetadata metadata;
   c.weights = load_safetensors(folder / kWeightsFile, &metadata);
@@ -163,6 +176,26 @@ Checkpoint load_checkpoint_weights(const std::string& path) {
   const auto steps = metadata.find("steps");
   if (steps != metadata.end()) c.progress.steps = std::strtoll(steps->second.c_str(), nullptr, 10);
   return c;
+}
+
+std::optional<Checkpoint> load_latest_checkpoint(const std::string& run_dir) {
+  std::string first;
+  const auto all = list_checkpoints(run_dir, kFiles);
+  std::vector<std::string> damaged;
+  for (auto path = all.rbegin(); path != all.rend(); ++path) {
+    try {
+      Checkpoint checkpoint = load_checkpoint(*path);
+      for (const std::string& bad : damaged) set_aside(bad);
+      return checkpoint;
+    } catch (const DamagedCheckpoint& error) {
+      if (first.empty()) first = error.what();
+      damaged.push_back(*path);
+      log().warn("{}; looking for an older checkpoint", error.what());
+    }
+  }
+  if (damaged.empty()) return std::nullopt;
+  throw DamagedCheckpoint(
+      fmt::format("every checkpoint of '{}' is damaged ({}); begin anew with another --run", run_dir, first));
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& run_dir) {

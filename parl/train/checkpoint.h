@@ -6,8 +6,10 @@
 //   and
 //                         the finished rollouts in flight
 //   config.json           the run's resolved settings at that time
-// A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. The newest
-// `keep` stay, and beside them best/ (a copy of the best one by evaluation or training return).
+//   manifest.txt          size and checksum of each file
+// A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. One whose
+// bytes a disk has lost or changed later is noticed by its manifest; a run then goes on from the one before, and it is
+// set aside as damaged_step_000001500000/. The newest `keep` stay, and beside them best/ (a copy of the best one by evaluation or training return).
 // Thread rule: one writer per run directory. Throws parl::Error naming file and cause (a full disk by that name);
 // older checkpoints are untouched then.
 #pragma once
@@ -57,7 +59,11 @@ struct Checkpoint {
 
 // Writes checkpoints/step_<steps>/ under `run_dir` and gives its path.
 std::string save_checkpoint(const std::string& run_dir, const Checkpoint& checkpoint);
+// Throws DamagedCheckpoint (checkpoint_files.h) when its bytes are not those that were written.
 Checkpoint load_checkpoint(const std::string& path);
+// The newest checkpoint of a run that can be read; empty: there is none. Damaged ones are set aside, with a warning;
+// throws DamagedCheckpoint when all are.
+std::optional<Checkpoint> load_latest_checkpoint(const std::string& run_dir);
 // What playing needs: weights, config and progress.steps. Reads what earlier versions of this program
 // wrote, too.
 Checkpoint load_checkpoint_weights(const std::string& path);

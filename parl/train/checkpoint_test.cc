@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "parl/agent/checkpoint_files.h"
 #include "parl/core/check.h"
 #include "parl/core/files.h"
 #include "parl/train/train_test_util.h"
@@ -79,6 +80,72 @@ TEST(Checkpoint, DamageIsAnError) {
     EXPECT_THROW(load_checkpoint(path), Error) << size;
   }
   EXPECT_THROW(find_checkpoint(dir.path() + "/nothing", false), Error);
+}
+
+void flip_a_bit(const std::string& path, size_t from_the_end = 10) {
+  std::string bytes = read_file(path);
+  bytes.at(bytes.size() - from_the_end) ^= 4;
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// Every file, in every way, is noticed; and the one before is what a run goes on from.
+TEST(Checkpoint, ADamagedOneIsSetAsideForTheOneBefore) {
+  for (const char* file : {kStateFile, kWeightsFile, "config.json", kManifestFile}) {
+    for (const bool is_cut : {false, true}) {
+      TempDir dir;
+      save_checkpoint(dir.path(), make(10));
+      save_checkpoint(dir.path(), make(20));
+      const std::string newest = save_checkpoint(dir.path(), make(30));
+      const std::string path = newest + "/" + file;
+      if (is_cut) {
+        fs::resize_file(path, fs::file_size(path) / 2);
+      } else {
+        flip_a_bit(path, 1);
+      }
+      EXPECT_THROW(load_checkpoint(newest), DamagedCheckpoint) << path;
+      const auto loaded = load_latest_checkpoint(dir.path());
+      ASSERT_TRUE(loaded) << path;
+      EXPECT_EQ(loaded->progress.steps, 20);
+      EXPECT_FALSE(fs::exists(newest));
+      EXPECT_TRUE(fs::exists(dir.path() + "/checkpoints/damaged_step_000000000030/" + file));
+      // It is in nobody's way.
+      save_checkpoint(dir.path(), make(25));
+      prune_checkpoints(dir.path(), 1);
+      EXPECT_EQ(load_latest_checkpoint(dir.path())->progress.steps, 25);
+    }
+  }
+}
+
+TEST(Checkpoint, WhenAllAreDamagedTheRunDoesNotBeginAnew) {
+  TempDir dir;
+  EXPECT_FALSE(load_latest_checkpoint(dir.path()));
+  for (int64_t steps : {10, 20}) flip_a_bit(save_checkpoint(dir.path(), make(steps)) + "/" + kWeightsFile);
+  EXPECT_THROW(load_latest_checkpoint(dir.path()), DamagedCheckpoint);
+  EXPECT_TRUE(latest_checkpoint(dir.path())) << "and nothing is moved";
+}
+
+TEST(Checkpoint, PlayingWantsTheWeightsWhole) {
+  TempDir dir;
+  const std::string path = save_checkpoint(dir.path(), make(10));
+  mark_best(dir.path(), path);
+  const std::string best = dir.path() + "/checkpoints/best";
+  EXPECT_EQ(load_checkpoint_weights(best).progress.steps, 10);
+  fs::resize_file(path + "/" + kStateFile, 0);
+  EXPECT_EQ(load_checkpoint_weights(best).progress.steps, 10) << "playing needs no state";
+  flip_a_bit(path + "/" + kWeightsFile);
+  EXPECT_THROW(load_checkpoint_weights(best), DamagedCheckpoint);
+}
+
+TEST(Checkpoint, ThoseOfEarlierVersionsHaveNoManifest) {
+  TempDir dir;
+  const std::string path = save_checkpoint(dir.path(), make(10));
+  fs::remove(path + "/" + kManifestFile);
+  EXPECT_EQ(load_checkpoint(path).progress.steps, 10);
+  std::ofstream(path + "/anything else.bin") << "of whoever writes more files";
+  write_manifest(path);
+  EXPECT_EQ(load_latest_checkpoint(dir.path())->progress.steps, 10);
+  std::ofstream(path + "/anything else.bin") << "of whoever writes fewer files";
+  EXPECT_THROW(load_checkpoint(path), DamagedCheckpoint);
 }
 
 TEST(Checkpoint, AFullDiskNamesTheFileAndLeavesTheOldOnesAlone) {

@@ -4,6 +4,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/config_json.h"
+#include "parl/remote/engine_name.h"
 #include "parl/train/program.h"
 
 namespace parl {
@@ -52,6 +53,8 @@ void TrainConfig::check() const {
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
   PARL_CHECK(policies == "shared" || policies == "independent", "--policies is '{}': use shared or independent", policies);
+  if (model != "auto") program().models.factory(model);
+  check_engine_name(engine);
   const AlgorithmEntry& entry = program().algorithm(algorithm);
   PARL_CHECK(!entry.from_data || !data.empty(),
              "{} learns from recorded episodes: --data FILE (parl record makes one)", algorithm);

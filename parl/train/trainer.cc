@@ -62,8 +62,8 @@ class Trainer {
   const TrainHooks& hooks_;
   EnvSpec env_spec_;
   ModelSpec model_spec_;
-  RunDir run_dir_;
   std::unique_ptr<Algorithm> algorithm_;
+  RunDir run_dir_;
   std::optional<Checkpoint> restored_;
   Progress progress_;
   int64_t next_log_ = 0, next_checkpoint_ = 0, next_eval_ = 0;  // agent steps at which each is due
@@ -84,18 +84,23 @@ class Trainer {
 
 std::unique_ptr<Env> probe_env(const TrainConfig& c) { return program().envs.make({.id = c.env, .args = c.env_args}); }
 
+// Refuses what does not go together, before there is a run directory.
+std::unique_ptr<Algorithm> learner_of(TrainConfig& c, const EnvSpec& env) {
+  at::set_num_threads(1);  // learner threads are the algorithm's own
+  torch::manual_seed(static_cast<uint64_t>(c.seed));
+  if (c.model == "auto") c.model = default_model_for(model_spec_of(env));
+  return make_learner(c, env);
+}
+
 Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
     : config_(config),
       hooks_(hooks),
       env_spec_(probe_env(config)->spec()),
       model_spec_(model_spec_of(env_spec_)),
+      algorithm_(learner_of(config_, env_spec_)),
       run_dir_(config.run) {
   run_dir_.start_log();
-  at::set_num_threads(1);  // learner threads are the algorithm's own
-  torch::manual_seed(static_cast<uint64_t>(config_.seed));
-  if (config_.model == "auto") config_.model = default_model_for(model_spec_);
-  algorithm_ = make_learner(config_, env_spec_);
-  if (const auto path = latest_checkpoint(run_dir_.path())) restored_ = load_checkpoint(*path);
+  restored_ = load_latest_checkpoint(run_dir_.path());
   restore();
   next_log_ = next_multiple(config_.log_steps);
   next_checkpoint_ = next_multiple(config_.checkpoint_steps);
@@ -451,6 +456,8 @@ TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
       config.device == "cpu" || torch::cuda::is_available(),
       "--device {}: this machine, or the libtorch that this program was built with, has no CUDA; use --device cpu",
       config.device);
+  const bool begins = config.init_from.empty() || latest_checkpoint(config.run);
+  if (!begins) find_checkpoint(config.init_from, true);  // before there is a directory
   return Trainer(config, hooks).run();
 }
 

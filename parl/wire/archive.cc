@@ -22,13 +22,14 @@ void VersionBook::add(Entry entry) {
   entries_.push_back(std::move(entry));
 }
 
-bool VersionBook::sent(uint64_t id) {
+VersionSender::Place VersionBook::place(uint64_t id, const std::shared_ptr<const void>&,
+                                        const std::function<void(Writer&)>&) {
   if (touch(id)) {
     ++skipped_;
-    return true;
+    return {id, true};
   }
   add({id, nullptr, nullptr});
-  return false;
+  return {id, false};
 }
 
 void VersionBook::received(uint64_t id, const void* type_tag, std::shared_ptr<const void> value) {
@@ -36,7 +37,7 @@ void VersionBook::received(uint64_t id, const void* type_tag, std::shared_ptr<co
   add({id, type_tag, std::move(value)});
 }
 
-std::shared_ptr<const void> VersionBook::find(uint64_t id, const void* type_tag) {
+std::shared_ptr<const void> VersionBook::find(uint64_t id, const void* type_tag, const Load&) {
   if (!touch(id) || entries_.back().type_tag != type_tag) return nullptr;
   return entries_.back().value;
 }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,20 +44,48 @@ struct Attachment {
   bool is_shared = false;  // others read these bytes too: a transport must not move the array's memory away
 };
 
-// What one direction of one connection remembers of Versioned values (versioned.h): the sender, which ids the peer
-// holds; the receiver, the values. Both keep the last kKept and drop the eldest by the same rule, so they agree as long
+class Reader;
+class Writer;
+
+// Versioned values (versioned.h) on their way to one peer: what a Writer asks. Called by one thread at a time.
+class VersionSender {
+ public:
+  struct Place {
+    uint64_t key = 0;
+    bool is_there = false;  // else the value follows in the message
+  };
+  virtual ~VersionSender() = default;
+  // The message refers to the value of this id. `save` writes it, pointing at what `owner` keeps.
+  virtual Place place(uint64_t id, const std::shared_ptr<const void>& owner,
+                      const std::function<void(Writer&)>& save) = 0;
+  uint64_t skipped() const { return skipped_; }  // values that did not have to travel
+
+ protected:
+  uint64_t skipped_ = 0;
+};
+
+// The other end: what a Reader asks. Called by one thread at a time.
+class VersionReceiver {
+ public:
+  using Load = std::function<std::shared_ptr<const void>(Reader&)>;
+  virtual ~VersionReceiver() = default;
+  // A value that came in the message.
+  virtual void received(uint64_t key, const void* type_tag, std::shared_ptr<const void> value) = 0;
+  // The value that the peer says is here; null: it is not. May wait for it; `load` reads it when it came by itself.
+  virtual std::shared_ptr<const void> find(uint64_t key, const void* type_tag, const Load& load) = 0;
+};
+
+// What one direction of one connection remembers of Versioned values: the sender, which ids the peer holds; the
+// receiver, the values. Both keep the last kKept and drop the eldest by the same rule, so they agree as long
 // as every message is encoded and decoded in the order of sending. After a message that was not sent or did not decode,
 // the sender forgets all (clear) and values travel again.
-class VersionBook {
+class VersionBook final : public VersionSender, public VersionReceiver {
  public:
   static constexpr size_t kKept = 8;
-  // Sender: true when the peer holds it; else it counts as sent from now on.
-  bool sent(uint64_t id);
-  // Receiver.
-  void received(uint64_t id, const void* type_tag, std::shared_ptr<const void> value);
-  std::shared_ptr<const void> find(uint64_t id, const void* type_tag);
+  Place place(uint64_t id, const std::shared_ptr<const void>& owner, const std::function<void(Writer&)>& save) override;
+  void received(uint64_t id, const void* type_tag, std::shared_ptr<const void> value) override;
+  std::shared_ptr<const void> find(uint64_t id, const void* type_tag, const Load& load) override;
   void clear() { entries_.clear(); }
-  uint64_t skipped() const { return skipped_; }  // sender: values that did not have to travel
 
  private:
   struct Entry {
@@ -67,7 +96,6 @@ class VersionBook {
   bool touch(uint64_t id);
   void add(Entry entry);
   std::vector<Entry> entries_;  // the latest last
-  uint64_t skipped_ = 0;
 };
 
 namespace wire {
@@ -76,8 +104,8 @@ uint64_t next_version_id();
 
 class Writer {
  public:
-  explicit Writer(VersionBook* versions = nullptr) : versions_(versions) {}
-  VersionBook* versions() const { return versions_; }  // null: every value travels in full
+  explicit Writer(VersionSender* versions = nullptr) : versions_(versions) {}
+  VersionSender* versions() const { return versions_; }  // null: every value travels in full
   void note_versioned() { has_versioned_ = true; }
   bool has_versioned() const { return has_versioned_; }  // a Versioned was saved: the bytes depend on the peer
   template <typename T>
@@ -125,7 +153,7 @@ class Writer {
   }
 
  private:
-  VersionBook* versions_;
+  VersionSender* versions_;
   bool has_versioned_ = false, is_sharing_ = false;
   std::vector<std::byte> head_;
   std::vector<Attachment> attachments_;
@@ -142,9 +170,9 @@ class Reader {
  public:
   // Both spans must outlive the reader; blocks are moved out of `attachments`.
   explicit Reader(std::span<const std::byte> head, std::span<ReceivedAttachment> attachments = {},
-                  VersionBook* versions = nullptr)
+                  VersionReceiver* versions = nullptr)
       : head_(head), attachments_(attachments), versions_(versions) {}
-  VersionBook* versions() const { return versions_; }
+  VersionReceiver* versions() const { return versions_; }
 
   template <typename T>
   requires std::is_arithmetic_v<T> T number() {
@@ -210,7 +238,7 @@ class Reader {
 
   std::span<const std::byte> head_;
   std::span<ReceivedAttachment> attachments_;
-  VersionBook* versions_;
+  VersionReceiver* versions_;
   size_t at_ = 0, next_attachment_ = 0;
   int depth_ = 0;
 };

@@ -1,8 +1,8 @@
 // Versioned<T>: a value with a version number, for state that many peers need and that changes rarely (weights).
 //
-// Copies share the value, which nobody can change. As an argument of a remote call it travels once per peer: a peer
-// that has this very value receives a reference only (VersionBook). In one process nothing is copied at all. Thread
-// rule: like shared_ptr<const T>.
+// Copies share the value, which nobody can change. As an argument of a remote call it travels once per worker process:
+// one that has this very value receives a reference only (VersionSender), and objects of one process share what came.
+// In one process nothing is copied at all. Thread rule: like shared_ptr<const T>: T is read by several threads.
 #pragma once
 
 #include <atomic>
@@ -49,29 +49,35 @@ struct Wire<Versioned<T>> {
   static void save(Writer& w, const Versioned<T>& v) {
     w.note_versioned();
     w.number(v.version_);
-    w.number(v.value_ ? v.id_ : uint64_t{0});
-    if (!v.value_) return;
-    const bool is_known = w.versions() && w.versions()->sent(v.id_);
-    w.number(is_known);
-    if (is_known) return;
-    const bool before = w.set_sharing(true);
-    wire::save<T>(w, *v.value_);
-    w.set_sharing(before);
+    if (!v.value_) return w.number(uint64_t{0});
+    const auto save_value = [&](Writer& out) {
+      const bool before = out.set_sharing(true);
+      wire::save<T>(out, *v.value_);
+      out.set_sharing(before);
+    };
+    const VersionSender::Place place =
+        w.versions() ? w.versions()->place(v.id_, v.value_, save_value) : VersionSender::Place{v.id_, false};
+    w.number(place.key);
+    w.number(place.is_there);
+    if (!place.is_there) save_value(w);
   }
   static void load(Reader& r, Versioned<T>& v) {
     const auto version = r.number<int64_t>();
-    const auto far_id = r.number<uint64_t>();
-    if (far_id == 0) {
+    const auto key = r.number<uint64_t>();
+    if (key == 0) {
       v = Versioned<T>();
       v.version_ = version;
     } else if (r.number<bool>()) {
-      const auto known = r.versions() ? r.versions()->find(far_id, &wire::kTypeTag<T>) : nullptr;
+      const auto load_value = [](Reader& in) {
+        return std::make_shared<const Versioned<T>>(Versioned<T>(0, wire::load<T>(in)));
+      };
+      const auto known = r.versions() ? r.versions()->find(key, &wire::kTypeTag<T>, load_value) : nullptr;
       if (!known) r.fail("a versioned value (version {}) is referred to, but was never received", version);
       v = *static_cast<const Versioned<T>*>(known.get());
       v.version_ = version;
     } else {
       v = Versioned<T>(version, wire::load<T>(r));
-      if (r.versions()) r.versions()->received(far_id, &wire::kTypeTag<T>, std::make_shared<const Versioned<T>>(v));
+      if (r.versions()) r.versions()->received(key, &wire::kTypeTag<T>, std::make_shared<const Versioned<T>>(v));
     }
   }
 };

@@ -24,6 +24,7 @@ using internal::Transport;
 
 constexpr FrameLimits kLimits{size_t{1} << 16, size_t{1} << 20, 64};
 constexpr size_t kStreams = 4;
+constexpr internal::FrameSteps kSmallSteps{1, 16, 100};
 
 // How a stream is cut: 0 gives all that is there, else pieces of a size that changes from one to the next.
 class Cuts {
@@ -35,6 +36,7 @@ class Cuts {
     const uint32_t draw = state_ >> 16;
     return std::min<size_t>(left, 1 + (draw % 8 == 0 ? draw % 9000 : draw % 40));
   }
+  bool is_cutting() const { return state_ != 0; }
   bool coin() { return state_ != 0 && (state_ >> 20) % 2 == 0; }
 
  private:
@@ -75,7 +77,7 @@ ArrayBlock arrive(const AttachmentPlace& place) {
 
 Outcome parse(Input stream, Cuts cuts, const FrameLimits& limits) {
   Outcome out;
-  FrameParser parser(limits, arrive);
+  FrameParser parser(limits, arrive, cuts.is_cutting() ? kSmallSteps : internal::FrameSteps{});
   Frame frame;
   std::span<const std::byte> left = as_bytes(stream);
   try {

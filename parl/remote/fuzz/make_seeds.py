@@ -39,7 +39,7 @@ def frame(kind, number, head, bodies=(), where=0):
 def chunk(number, data): return u32(0x4B4C5250) + u32(number) + u32(len(data)) + u32(0) + data
 
 
-def greeting(token, nonce=32, mark="parl-remote", protocol=2, role=0):
+def greeting(token, nonce=32, mark="parl-remote", protocol=3, role=0):
     return text(mark) + u32(protocol) + text(bytes(range(nonce))) + u8(token) + i64(4711) + text("somewhere") + u8(role)
 
 
@@ -132,7 +132,7 @@ def handshake_seeds():
     yield u8(0) + hello + proof + offer + chunk(1, frame(6, 1, b"x", [b"y" * 5000])) + chunk(1, frame(11, 0, b""))
     yield u8(0) + hello + proof + bye
     yield u8(0) + hello + hello
-    yield u8(0) + say("hello", greeting(0, protocol=3))
+    yield u8(0) + say("hello", greeting(0, protocol=99))
     yield u8(0) + say("hello", greeting(0, nonce=8))
     yield u8(0) + say("hello", greeting(0, mark="another"))
     yield u8(2) + hello
@@ -150,6 +150,10 @@ def handshake_seeds():
     yield u8(1) + welcome
     yield u8(3) + say("challenge", greeting(1)) + say("welcome", text(bytes(32)) + i64(1000))
     yield u8(3) + challenge
+    versions, value, forget = 0xFFFFFFFF, 96, 97
+    known = chunk(1, frame(3, 0, text("Counter") + text("f") + text("()") + u32(0) + text("n") + text("tcp") + u64(0) + u64(0) + text("") + u32(0) + u64(0) + i64(1) + u64(1) + u8(1)))
+    yield u8(1) + challenge + welcome + chunk(versions, frame(value, 1, text("value"), [b"y" * 5000])) + known + chunk(versions, frame(forget, 1, b""))
+    yield u8(1) + challenge + welcome + known + chunk(versions, frame(value, 2, text("late"))) + chunk(versions, frame(value, 1, b"")) + chunk(versions, frame(9, 1, b""))
 
 
 def main():

@@ -40,7 +40,7 @@ struct ClassInfo {
 // What both ends must agree on before the first call: protocol version, class, methods with their schemas. Compared as
 // text, so that a refusal can show the difference. Constructors are matched one by one, by their signatures: a program
 // may offer more than another asks for.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 std::string fingerprint(const ClassInfo& info);
 
 // ---- the factory table: classes that this program can build by name ----

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "parl/core/check.h"
+#include "parl/remote/internal/growing_block.h"
 
 namespace parl::internal {
 namespace {
@@ -31,22 +32,68 @@ void check_frame_size(const Writer& writer, const FrameLimits& limits) {
     throw WireError(fmt::format("{} bytes, at most {} can travel at once", writer.total_bytes(), limits.total));
 }
 
-FrameParser::FrameParser(FrameLimits limits, Arrive arrive) : limits_(limits), arrive_(std::move(arrive)) {
-  expect(reinterpret_cast<std::byte*>(&prefix_), sizeof prefix_);
+FrameParser::FrameParser(FrameLimits limits, Arrive arrive, FrameSteps steps)
+    : limits_(limits), arrive_(std::move(arrive)), steps_(steps) {
+  begin_prefix();
 }
 
-void FrameParser::expect(std::byte* target, size_t bytes) {
-  target_ = target;
+// The next part has so many bytes; the first of them, or all, get their memory now.
+void FrameParser::expect(Stage stage, size_t bytes, size_t at_once) {
+  stage_ = stage;
   wanted_ = bytes;
   filled_ = 0;
+  make_room(std::min(bytes, at_once));
+}
+
+// Memory for the first `bytes` of the part. For want of it the rest is dropped as it comes.
+void FrameParser::make_room(size_t bytes) {
+  room_ = bytes;
+  try {
+    target_ = take_memory(bytes);
+  } catch (const std::bad_alloc&) {
+    if (stage_ == Stage::kTable) throw;
+    drop_part();
+  }
+}
+
+std::byte* FrameParser::take_memory(size_t bytes) {
+  if (stage_ == Stage::kPrefix) return reinterpret_cast<std::byte*>(&prefix_);
+  if (stage_ == Stage::kTable) {
+    frame_.places.resize(bytes / sizeof(AttachmentPlace));
+    return reinterpret_cast<std::byte*>(frame_.places.data());
+  }
+  if (stage_ == Stage::kHead) {
+    frame_.head.resize(bytes);
+    return frame_.head.data();
+  }
+  ArrayBlock& block = frame_.attachments[body_].block;
+  if (filled_ > 0) {
+    grow_block(block, bytes);
+  } else {
+    block = bytes < wanted_ ? map_block(bytes) : ArrayBlock::allocate(bytes);
+  }
+  return block.data();
+}
+
+void FrameParser::drop_part() {
+  frame_.out_of_memory = true;
+  target_ = nullptr;
+  room_ = wanted_;
+  if (stage_ == Stage::kHead) {
+    frame_.head = {};
+  } else {
+    frame_.attachments[body_].block = {};
+  }
 }
 
 void FrameParser::consume(std::span<const std::byte>& bytes) {
-  const size_t count = std::min(bytes.size(), wanted_ - filled_);
+  const size_t count = std::min(bytes.size(), room_ - filled_);
   if (count && target_) std::memcpy(target_ + filled_, bytes.data(), count);
   bytes = bytes.subspan(count);
   filled_ += count;
 }
+
+void FrameParser::begin_prefix() { expect(Stage::kPrefix, sizeof prefix_, sizeof prefix_); }
 
 void FrameParser::begin_table() {
   if (prefix_.magic != FramePrefix::kMagic)
@@ -58,9 +105,7 @@ void FrameParser::begin_table() {
     throw WireError(fmt::format("a frame with a head of {} bytes, at most {} are allowed", prefix_.head, limits_.head));
   frame_.kind = prefix_.kind;
   frame_.id = prefix_.id;
-  frame_.places.resize(prefix_.attachments);
-  expect(reinterpret_cast<std::byte*>(frame_.places.data()), frame_.places.size() * sizeof(AttachmentPlace));
-  stage_ = Stage::kTable;
+  expect(Stage::kTable, prefix_.attachments * sizeof(AttachmentPlace), steps_.table * sizeof(AttachmentPlace));
 }
 
 void FrameParser::begin_head() {
@@ -71,17 +116,11 @@ void FrameParser::begin_head() {
     total += place.bytes;
   }
   frame_.attachments.resize(prefix_.attachments);
-  try {
-    frame_.head.resize(prefix_.head);
-  } catch (const std::bad_alloc&) {
-    frame_.out_of_memory = true;
-  }
-  expect(frame_.head.empty() ? nullptr : frame_.head.data(), prefix_.head);
-  stage_ = Stage::kHead;
   body_ = 0;
+  expect(Stage::kHead, prefix_.head, steps_.head);
 }
 
-// Prepares for the next body in the stream. False: all attachments are there.
+// Prepares for the next body in the stream, from body_ on. False: all attachments are there.
 bool FrameParser::next_body() {
   for (; body_ < frame_.places.size(); ++body_) {
     const AttachmentPlace& place = frame_.places[body_];
@@ -93,34 +132,42 @@ bool FrameParser::next_body() {
       continue;
     }
     if (place.bytes == 0) continue;
-    try {
-      attachment.block = ArrayBlock::allocate(place.bytes);
-    } catch (const std::bad_alloc&) {
-      frame_.out_of_memory = true;
-    }
-    expect(attachment.block.data(), place.bytes);
-    ++body_;
+    expect(Stage::kBody, place.bytes, steps_.body);
     return true;
   }
   return false;
 }
 
+// The present part is whole. False: that was the frame's last.
+bool FrameParser::next_part() {
+  switch (stage_) {
+    case Stage::kPrefix:
+      begin_table();
+      return true;
+    case Stage::kTable:
+      begin_head();
+      return true;
+    case Stage::kBody:
+      ++body_;
+      break;
+    case Stage::kHead:
+      break;
+  }
+  return next_body();
+}
+
 bool FrameParser::parse(std::span<const std::byte>& bytes, Frame& out) {
   for (;;) {
     consume(bytes);
-    if (filled_ < wanted_) return false;
-    if (stage_ == Stage::kPrefix)
-      begin_table();
-    else if (stage_ == Stage::kTable)
-      begin_head();
-    else
-      stage_ = Stage::kBody;
-    if (stage_ != Stage::kBody || next_body()) continue;
-    out = std::move(frame_);
-    frame_ = Frame();
-    stage_ = Stage::kPrefix;
-    expect(reinterpret_cast<std::byte*>(&prefix_), sizeof prefix_);
-    return true;
+    if (filled_ < room_) return false;
+    if (filled_ < wanted_) {
+      make_room(wanted_ - filled_ < filled_ ? wanted_ : 2 * filled_);
+    } else if (!next_part()) {
+      out = std::move(frame_);
+      frame_ = Frame();
+      begin_prefix();
+      return true;
+    }
   }
 }
 

@@ -6,8 +6,9 @@
 //   bodies             of the attachments that travel in the stream, in order; the others lie in shared memory
 //
 // Sending gathers all of it in one sendmsg without copying; receiving puts each body straight into the block that an
-// Array will own. Sizes are checked against FrameLimits before memory is taken. A body for which there is no memory is
-// skipped, and the frame says so: the connection lives on. Everything here works on any stream socket; descriptors are
+// Array will own. Sizes are checked against FrameLimits before memory is taken, and what is announced is not yet there:
+// memory above FrameSteps grows with what has come, to at most twice that. A body for which there is
+// no memory is skipped, and the frame says so: the connection lives on. Everything here works on any stream socket; descriptors are
 // passed on unix sockets only.
 // Thread rule: a FrameParser or FrameReader belongs to one thread, a FrameSender to whoever holds its connection's
 // lock. Throws WireError for garbage: the connection is beyond repair then.
@@ -38,6 +39,13 @@ struct FrameLimits {
 
 // Throws WireError when what `writer` holds is above the limits of the peer.
 void check_frame_size(const Writer& writer, const FrameLimits& limits = {});
+
+// Memory that is taken on the word of a peer; more doubles as it fills. A body's is not touched before its bytes come.
+struct FrameSteps {
+  size_t table = 1024;  // attachments
+  size_t head = size_t{256} << 10;
+  size_t body = size_t{32} << 20;
+};
 
 inline constexpr FrameLimits kStrangerLimits{4096, 4096, 0};  // before authentication
 
@@ -85,7 +93,7 @@ class FrameParser {
   // Takes over a block that lies in shared memory; empty: there is none. Null function: none are accepted.
   using Arrive = std::function<ArrayBlock(const AttachmentPlace&)>;
 
-  explicit FrameParser(FrameLimits limits = {}, Arrive arrive = nullptr);
+  explicit FrameParser(FrameLimits limits = {}, Arrive arrive = nullptr, FrameSteps steps = {});
   FrameParser(const FrameParser&) = delete;
   FrameParser& operator=(const FrameParser&) = delete;
   void set_limits(FrameLimits limits) { limits_ = limits; }
@@ -94,7 +102,7 @@ class FrameParser {
   bool parse(std::span<const std::byte>& bytes, Frame& out);
   // Where the next bytes of the stream may be put without parse(); then filled() says how many were. May be empty.
   std::span<std::byte> direct() {
-    return target_ ? std::span(target_ + filled_, wanted_ - filled_) : std::span<std::byte>();
+    return target_ ? std::span(target_ + filled_, room_ - filled_) : std::span<std::byte>();
   }
   void filled(size_t bytes) { filled_ += bytes; }
   bool mid_frame() const { return stage_ != Stage::kPrefix || filled_ > 0; }
@@ -102,18 +110,24 @@ class FrameParser {
  private:
   enum class Stage { kPrefix, kTable, kHead, kBody };
   void consume(std::span<const std::byte>& bytes);
-  void expect(std::byte* target, size_t bytes);
+  void expect(Stage stage, size_t bytes, size_t at_once);
+  void make_room(size_t bytes);
+  std::byte* take_memory(size_t bytes);
+  void drop_part();
+  void begin_prefix();
   void begin_table();
   void begin_head();
   bool next_body();
+  bool next_part();
 
   FrameLimits limits_;
   const Arrive arrive_;
+  const FrameSteps steps_;
   std::byte* target_ = nullptr;  // null: the bytes are dropped
-  size_t wanted_ = 0, filled_ = 0;
+  size_t wanted_ = 0, room_ = 0, filled_ = 0;  // of the present part: its bytes, those with memory, those that are here
   Stage stage_ = Stage::kPrefix;
   FramePrefix prefix_;
-  size_t body_ = 0;
+  size_t body_ = 0;  // the present one, at kBody
   Frame frame_;
 };
 

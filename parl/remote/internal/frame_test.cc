@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <cstring>
+#include <fstream>
 #include <numeric>
 #include <random>
 #include <string>
@@ -300,6 +303,100 @@ TEST(Frame, WithoutMemoryTheFrameIsSkippedAndTheNextOneArrives) {
   ASSERT_EQ(reader.next(s.b.get(), frame), Got::kFrame);
   EXPECT_FALSE(frame.out_of_memory);
   EXPECT_EQ(frame.id, 2u);
+}
+
+// Memory of this process that malloc has given out, and all that it has reserved. Sanitizers count the first as 0.
+size_t given_out() {
+  const auto info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+size_t reserved() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * 4096;
+}
+
+// A peer announces a gigabyte, and 64 of an array, and sends little of them.
+TEST(Frame, WhatIsAnnouncedTakesNoMemoryBeforeItComes) {
+  constexpr size_t kSent = 300000;
+  const std::vector<std::byte> some(kSent, std::byte{7});
+  const auto begin = [&](FrameParser& parser, uint64_t head, uint64_t body) {
+    FramePrefix prefix;
+    prefix.head = head;
+    prefix.attachments = body > 0 ? 1 : 0;
+    AttachmentPlace place;
+    place.bytes = body;
+    Frame frame;
+    auto bytes = std::as_bytes(std::span(&prefix, 1));
+    EXPECT_FALSE(parser.parse(bytes, frame));
+    bytes = std::as_bytes(std::span(&place, prefix.attachments));
+    EXPECT_FALSE(parser.parse(bytes, frame));
+    bytes = some;
+    EXPECT_FALSE(parser.parse(bytes, frame));
+    EXPECT_TRUE(bytes.empty());
+  };
+  const size_t given_before = given_out(), reserved_before = reserved();
+  FrameParser head, body, table;
+  begin(head, size_t{1} << 30, 0);
+  EXPECT_LT(given_out() - given_before, 4 * kSent);
+  begin(body, 0, uint64_t{64} << 30);
+  FramePrefix prefix;
+  prefix.attachments = 1u << 20;
+  Frame frame;
+  auto bytes = std::as_bytes(std::span(&prefix, 1));
+  EXPECT_FALSE(table.parse(bytes, frame));
+  EXPECT_LT(given_out() - given_before, 4 * kSent);
+  EXPECT_LT(reserved() - reserved_before, size_t{100} << 20);
+}
+
+// Head, table and body larger than what is taken at once, straight into place or by pieces.
+TEST(Frame, WhatGrowsArrivesWhole) {
+  const FrameSteps steps;
+  const size_t head_bytes = steps.head * 5 + 17, body_bytes = steps.body * 2 + 12345, many = steps.table * 3;
+  std::vector<std::byte> head(head_bytes), body(body_bytes);
+  for (size_t i = 0; i < head_bytes; ++i) head[i] = static_cast<std::byte>(i * 7 >> 3);
+  for (size_t i = 0; i < body_bytes; ++i) body[i] = static_cast<std::byte>(i * 11 >> 4);
+  FramePrefix prefix;
+  prefix.head = head_bytes;
+  prefix.attachments = static_cast<uint32_t>(many);
+  std::vector<AttachmentPlace> places(many);
+  places[1].bytes = body_bytes;
+  places[many - 1].bytes = 1;
+  const std::byte last{42};
+  for (const bool is_direct : {false, true}) {
+    FrameParser parser;
+    Frame frame;
+    bool is_whole = false;
+    const auto feed = [&](std::span<const std::byte> bytes) {
+      while (!bytes.empty() && !is_whole) {
+        auto piece = bytes.first(std::min<size_t>(bytes.size(), 1000003));
+        bytes = bytes.subspan(piece.size());
+        while (is_direct && !piece.empty() && !parser.direct().empty()) {
+          const auto direct = parser.direct();
+          const size_t count = std::min(direct.size(), piece.size());
+          std::memcpy(direct.data(), piece.data(), count);
+          parser.filled(count);
+          piece = piece.subspan(count);
+          std::span<const std::byte> none;
+          is_whole = parser.parse(none, frame);
+        }
+        if (!piece.empty()) is_whole = parser.parse(piece, frame);
+        ASSERT_TRUE(piece.empty());
+      }
+    };
+    feed(std::as_bytes(std::span(&prefix, 1)));
+    feed(std::as_bytes(std::span(places)));
+    feed(head);
+    feed(body);
+    EXPECT_FALSE(is_whole);
+    feed(std::span(&last, 1));
+    ASSERT_TRUE(is_whole);
+    EXPECT_EQ(frame.head, head);
+    ASSERT_EQ(frame.attachments.size(), many);
+    EXPECT_EQ(std::memcmp(frame.attachments[1].block.data(), body.data(), body_bytes), 0);
+    EXPECT_EQ(*frame.attachments[many - 1].block.data(), last);
+    EXPECT_FALSE(frame.out_of_memory);
+  }
 }
 
 TEST(Frame, DescriptorsComeAlong) {

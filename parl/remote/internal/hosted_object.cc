@@ -54,6 +54,12 @@ void HostedObject::cut_off() {
   arrived_.notify_one();
 }
 
+void HostedObject::drop(std::shared_ptr<const void> value) {
+  std::lock_guard lock(mutex_);
+  dropped_.push_back(std::move(value));
+  arrived_.notify_one();
+}
+
 bool HostedObject::is_given_up(uint64_t id) {
   if (is_stopped_ || is_cut_off_) return true;
   if (given_up_count_ == 0) return false;
@@ -92,8 +98,15 @@ void HostedObject::remove_directory() {
 // False: the connection has ended.
 bool HostedObject::next(Frame& out) {
   std::unique_lock lock(mutex_);
-  arrived_.wait(lock, [&] { return is_cut_off_ || !queue_.empty(); });
-  if (is_cut_off_) return false;
+  for (;;) {
+    arrived_.wait(lock, [&] { return is_cut_off_ || !queue_.empty() || !dropped_.empty(); });
+    if (is_cut_off_) return false;
+    if (dropped_.empty()) break;
+    auto dropped = std::exchange(dropped_, {});
+    lock.unlock();
+    dropped.clear();
+    lock.lock();
+  }
   out = std::move(queue_.front());
   queue_.pop_front();
   return true;

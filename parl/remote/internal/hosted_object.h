@@ -14,6 +14,7 @@
 
 #include "parl/remote/internal/connection.h"
 #include "parl/remote/internal/object_runner.h"
+#include "parl/remote/internal/version_shelf.h"
 #include "parl/wire/array_pool.h"
 
 namespace parl::internal {
@@ -21,13 +22,19 @@ namespace parl::internal {
 class HostedObject final : public ObjectRunner::Home {
  public:
   // `on_leaving` runs before the learner hears that the object is gone, on the object's thread.
-  HostedObject(std::shared_ptr<Connection> connection, uint32_t number, std::function<void()> on_leaving)
-      : connection_(std::move(connection)), number_(number), on_leaving_(std::move(on_leaving)) {}
+  HostedObject(std::shared_ptr<Connection> connection, uint32_t number, std::shared_ptr<VersionShelf> versions,
+               std::function<void()> on_leaving)
+      : connection_(std::move(connection)),
+        number_(number),
+        versions_(std::move(versions)),
+        on_leaving_(std::move(on_leaving)) {}
 
   // Throws WireError for a kind that has no place here.
   void deliver(Frame frame);
   // The connection has ended: the calls that wait are dropped, stop_requested() becomes true, and the object goes.
   void cut_off();
+  // Something of the user's, to be destroyed on the object's thread.
+  void drop(std::shared_ptr<const void> value);
 
   enum class End { kGoodbye, kCutOff };
   // Builds the object and serves it until it is gone.
@@ -38,6 +45,7 @@ class HostedObject final : public ObjectRunner::Home {
   void send(FrameKind kind, uint64_t id, Writer&& writer, bool may_take) override;
   bool is_given_up(uint64_t id) override;
   ArrayAllocator* allocator() override { return pool_.get(); }
+  VersionReceiver* versions() override { return versions_.get(); }
   void prepare(CreateHead& head) override;
 
  private:
@@ -49,6 +57,7 @@ class HostedObject final : public ObjectRunner::Home {
 
   const std::shared_ptr<Connection> connection_;
   const uint32_t number_;
+  const std::shared_ptr<VersionShelf> versions_;
   std::function<void()> on_leaving_;
   std::unique_ptr<ArrayPool> pool_;  // before the runner, whose context may use it
   ObjectRunner runner_{*this};
@@ -60,6 +69,7 @@ class HostedObject final : public ObjectRunner::Home {
   std::condition_variable arrived_;
   std::deque<Frame> queue_;
   std::vector<uint64_t> given_up_;
+  std::vector<std::shared_ptr<const void>> dropped_;
 };
 
 }  // namespace parl::internal

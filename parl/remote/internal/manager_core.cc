@@ -12,6 +12,7 @@
 
 #include "parl/core/log.h"
 #include "parl/remote/internal/context.h"
+#include "parl/remote/engine_name.h"
 #include "parl/remote/internal/inline_engine.h"
 #include "parl/remote/internal/metrics_server.h"
 #include "parl/remote/internal/process_engine.h"
@@ -30,8 +31,8 @@ std::unique_ptr<Engine> make_engine(const std::shared_ptr<ManagerShared>& shared
   if (name == "thread") return make_thread_engine(shared);
   if (name == "process") return make_process_engine(shared);
   if (is_tcp_engine(name)) return make_tcp_engine(shared);
-  raise("there is no engine '{}'{}; engines: inline, thread, process, tcp://host:port", name,
-        did_you_mean(name, {"inline", "thread", "process"}));
+  check_engine_name(name);
+  raise("the engine '{}' is not built in", name);
 }
 
 RemoteFailure child_failure() {

@@ -11,6 +11,7 @@
 #include "parl/remote/internal/call.h"
 #include "parl/remote/internal/frame.h"
 #include "parl/remote/internal/process_protocol.h"
+#include "parl/remote/internal/version_library.h"
 
 namespace parl::internal {
 
@@ -46,6 +47,9 @@ class ObjectLink {
 
   // A call or the constructor failed there.
   virtual void note_failure(const RemoteFailure& failure) { (void)failure; }
+
+  // What the other side holds of Versioned values, if objects share it; null: each object has its own.
+  virtual std::shared_ptr<VersionLibrary> library() { return nullptr; }
 
   // Why on_end() came: "(pid 12) was killed by signal 9 (Killed)"; with its last lines, if there are any.
   virtual std::string end_text() const = 0;

@@ -92,7 +92,7 @@ void ObjectRunner::create(Frame frame) {
   RemoteFailure failure;
   try {
     PARL_CHECK(!frame.out_of_memory, "no memory for the constructor's arguments");
-    Reader reader = frame.reader();
+    Reader reader = read(frame);
     auto head = wire::load<CreateHead>(reader);
     construct(reader, head);
   } catch (const RemoteError& e) {
@@ -128,14 +128,19 @@ bool ObjectRunner::take(Frame frame) {
   return is_good;
 }
 
+Reader ObjectRunner::read(Frame& frame) {
+  VersionReceiver* shared = home_.versions();
+  return Reader(frame.head, frame.attachments, shared ? shared : &versions_);
+}
+
 // False: the call was given up before it began.
 bool ObjectRunner::invoke(Frame& frame, Writer& result) {
-  Reader reader(frame.head, frame.attachments, &versions_);
+  Reader reader = read(frame);
   const auto index = reader.number<uint32_t>();
   if (index >= info_->methods.size()) reader.fail("there is no method {}", index);
   const MethodInfo& method = info_->methods[index];
   if (home_.is_given_up(frame.id)) {
-    method.skip_wire(reader);
+    if (!home_.versions()) method.skip_wire(reader);  // later calls may refer to what is in it
     return false;
   }
   const ArrayAllocatorScope scope(home_.allocator());

@@ -24,6 +24,8 @@ class ObjectRunner {
     // Looks for news while a method polls stop_requested().
     virtual void look_for_news() {}
     virtual ArrayAllocator* allocator() = 0;
+    // Where Versioned values are that objects share; null: each has its own.
+    virtual VersionReceiver* versions() { return nullptr; }
     // The object is about to be built. May change where it lives.
     virtual void prepare(CreateHead& head) { (void)head; }
   };
@@ -54,11 +56,12 @@ class ObjectRunner {
   void construct(Reader& reader, CreateHead& head);
   void settle_in(const CreateHead& head);
   void answer(bool is_good, const RemoteFailure& failure);
+  Reader read(Frame& frame);
   bool invoke(Frame& frame, Writer& result);
   void send_failure(uint64_t id, const RemoteFailure& failure);
 
   Home& home_;
-  VersionBook versions_;  // received
+  VersionBook versions_;  // received, if home has no place for them
   std::unique_ptr<Context> context_;
   const ClassInfo* info_ = nullptr;
   void* object_ = nullptr;

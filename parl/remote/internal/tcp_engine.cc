@@ -378,12 +378,14 @@ const ManagerStatus& TcpEngine::on_ask() {
 
 RemoteSlots TcpEngine::slots(const RemoteSlots& book) {
   std::lock_guard lock(mutex_);
-  int offered = 0, vacant = 0;
+  int offered = 0, vacant = 0, used = 0;
   for (const Peer& peer : peers_) {
     offered += peer->slots();
     vacant += std::max(0, peer->vacant());
+    used += peer->is_object() ? 0 : peer->used();
   }
   RemoteSlots slots = book;
+  slots.used = used;  // the book has those, too, that wait for a worker
   slots.total = book.total > 0 ? std::min(book.total, offered) : offered;
   slots.vacant = book.total > 0 ? std::min(book.vacant, vacant) : vacant;
   return slots;

@@ -29,6 +29,43 @@ PARL_REMOTE_CLASS(Hopeless, fail, dig);
 namespace parl::internal {
 namespace {
 
+// Without a learner a worker does not stay for ever, if it is told so.
+TEST(TcpFaults, AWorkerThatNeverHasALearnerGivesUpWhenItIsToldTo) {
+  const std::string nobody = free_tcp_address();
+  TestWorker patient(nobody, 1, {{"PARL_WORKER_PATIENCE", "1"}, {"PARL_WORKER_FIRST_PATIENCE", "0"}});
+  TestWorker worker(nobody, 1, {{"PARL_WORKER_PATIENCE", "1"}});
+  EXPECT_EQ(worker.wait_end(), 1);
+  EXPECT_THAT(worker.output(), HasSubstr("has ever answered"));
+  EXPECT_THAT(worker.output(), HasSubstr("PARL_WORKER_PATIENCE"));
+  TestWorker wrong(nobody, 1, {{"PARL_WORKER_FIRST_PATIENCE", "soon"}});
+  EXPECT_EQ(wrong.wait_end(), 1);
+  EXPECT_THAT(wrong.output(), HasSubstr("PARL_WORKER_FIRST_PATIENCE wants a number of seconds from 0 on"));
+  RemoteManager manager(tcp(nobody));
+  EXPECT_EQ(manager.create<Counter>(3).pid(), patient.pid()) << "it still dials";
+}
+
+// A worker that stands still is lost, and what waits for its place is not an object.
+TEST(TcpFaults, SlotsCountObjectsThatLive) {
+  Options options = tcp("tcp://127.0.0.1:0");
+  options.heartbeat_timeout = 400ms;
+  RemoteManager manager(options);
+  const TestWorker one(manager.engine(), 1), two(manager.engine(), 1);
+  ASSERT_TRUE(eventually([&] { return manager.slots().total == 2; }, 20s));
+  auto a = manager.create<Counter>(1), b = manager.create<Counter>(2);
+  EXPECT_EQ(manager.slots().used, 2);
+  const TestWorker& stopped = a.pid() == one.pid() ? one : two;
+  stop_process(stopped.pid());
+  auto waiting = std::async(std::launch::async, [&] { return manager.create<Counter>(Place{.timeout = 20s}, 3)->get(); });
+  ASSERT_TRUE(eventually([&] { return manager.slots().total == 1; }, 20s));
+  EXPECT_FALSE(waiting.wait_for(kHeartbeat / 10) == std::future_status::ready);
+  const RemoteSlots slots = manager.slots();
+  EXPECT_EQ(slots.used, 1);
+  EXPECT_EQ(slots.vacant, 0);
+  b.close();
+  EXPECT_EQ(waiting.get(), 3);
+  stopped.signal(SIGCONT);
+}
+
 TEST(TcpFaults, AKilledWorkerAmongMany) {
   RemoteManager manager(tcp("tcp://127.0.0.1:0"));
   const TestWorker one(manager.engine(), 2), two(manager.engine(), 2);

@@ -12,6 +12,12 @@ namespace {
 constexpr size_t kMostClasses = 10000;
 constexpr size_t kMostGpus = 1024;
 
+// What a value that waits for its socket points at.
+struct ValueParcel {
+  Writer writer;
+  std::shared_ptr<const void> owner;
+};
+
 bool is_last(const Frame& frame) {
   return frame.kind == static_cast<uint8_t>(FrameKind::kGone) ||
          (frame.kind == static_cast<uint8_t>(FrameKind::kFailure) && frame.id == 0);
@@ -72,7 +78,7 @@ void TcpPeer::on_proof(Reader& reader) {
     return refuse("its token is not the one of this learner");
   const bool is_observer = guest_.role == Role::kObserver;
   stage_ = is_observer ? Stage::kAsk : Stage::kOffer;
-  if (!is_observer) connection_->trust({}, 1 + kMostSlots, heartbeat_ / 4, heartbeat_);
+  if (!is_observer) connection_->trust({}, 1, heartbeat_ / 4, heartbeat_);
   connection_->tell(
       ControlKind::kWelcome,
       Welcome{prove(security_, Side::kLearner, guest_, own_, connection_->binding()), heartbeat_.count()});
@@ -97,6 +103,7 @@ void TcpPeer::on_offer(Reader& reader) {
   output_ = std::make_unique<LogPump>(fmt::format("[{} {}] ", guest_.host, guest_.pid), "",
                                       [](const std::string& line) { log().info("{}", line); });
   meter_.start();
+  connection_->trust({}, 1 + static_cast<size_t>(std::max(offer_.slots, 1)), heartbeat_ / 4, heartbeat_);
   stage_ = Stage::kReady;
   is_ready_ = true;
   log().debug("a worker has come: process {} on {} ({}), {} slots", guest_.pid, guest_.host, connection_->peer(),
@@ -120,6 +127,7 @@ void TcpPeer::refuse(const std::string& text) {
 
 void TcpPeer::on_end(const std::string& why) {
   std::map<uint32_t, std::shared_ptr<TcpObjectLink>> objects;
+  library_->close();
   if (output_) output_->finish();
   {
     std::lock_guard lock(mutex_);
@@ -207,6 +215,16 @@ void TcpPeer::bye(const std::string& why, bool leaves_work) {
   } else {
     connection_->finish(why);
   }
+}
+
+void TcpPeer::send_value(uint64_t key, Writer writer, std::shared_ptr<const void> owner) {
+  check_frame_size(writer);
+  connection_->send(kVersions, static_cast<uint8_t>(VersionKind::kValue), key, writer,
+                    [&] { return std::make_shared<ValueParcel>(ValueParcel{std::move(writer), std::move(owner)}); });
+}
+
+void TcpPeer::send_forget(uint64_t key) {
+  connection_->send(kVersions, static_cast<uint8_t>(VersionKind::kForget), key, Writer());
 }
 
 // ---- TcpObjectLink ----

@@ -22,12 +22,15 @@
 #include "parl/remote/internal/log_pump.h"
 #include "parl/remote/internal/object_link.h"
 #include "parl/remote/internal/peer_meter.h"
+#include "parl/remote/internal/version_library.h"
 
 namespace parl::internal {
 
 class TcpObjectLink;
 
-class TcpPeer final : public Connection::Listener, public std::enable_shared_from_this<TcpPeer> {
+class TcpPeer final : public Connection::Listener,
+                      public VersionLibrary::Road,
+                      public std::enable_shared_from_this<TcpPeer> {
  public:
   // Who hears of peers, on the I/O thread; outlives the I/O loop.
   class Owner {
@@ -55,7 +58,10 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
     is_open_ = true;
   }
   void on_frame(uint32_t object, Frame frame) override;
-  void on_beat() override { meter_.sample(bytes()); }
+  void on_beat() override {
+    meter_.sample(bytes());
+    library_->tidy();
+  }
   void on_end(const std::string& why) override;
 
   // ---- once ready ----
@@ -92,6 +98,8 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
   void refuse(const std::string& text);
   uint64_t bytes() const { return connection_->bytes_sent() + connection_->bytes_received(); }
   void remove(uint32_t number);
+  void send_value(uint64_t key, Writer writer, std::shared_ptr<const void> owner) override;
+  void send_forget(uint64_t key) override;
 
   Owner& owner_;
   const Security security_;
@@ -106,6 +114,7 @@ class TcpPeer final : public Connection::Listener, public std::enable_shared_fro
   std::string bye_;
   bool is_failure_ = false;  // so is its goodbye; the loop's
   std::unique_ptr<LogPump> output_;
+  const std::shared_ptr<VersionLibrary> library_ = std::make_shared<VersionLibrary>(*this);
   std::atomic<bool> is_ready_{false}, is_sent_away_{false};
 
   std::mutex mutex_;
@@ -130,6 +139,7 @@ class TcpObjectLink final : public ObjectLink {
   void expect_end() override { drop_listener(); }
   bool wait_ended(TimePoint deadline) override;
   void note_failure(const RemoteFailure& failure) override;
+  std::shared_ptr<VersionLibrary> library() override { return peer_->library_; }
   std::string end_text() const override;
   int64_t pid() const override { return peer_->pid(); }
   const std::string& host() const override { return peer_->host(); }

@@ -16,7 +16,7 @@
 //   learner -> observer kStatus     {ManagerStatus}         and the end
 // Until kWelcome a frame has at most 4 KiB, and an observer's always. A worker's objects are numbered by the learner
 // from 1 on, never twice; an object that dialled in (as_remote) is number 1 and begins with kTake {CreateHead} instead
-// of kCreate.
+// of kCreate. The stream kVersions has the Versioned values that messages to objects name (version_library.h).
 #pragma once
 
 #include <chrono>
@@ -48,6 +48,9 @@ enum class ControlKind : uint8_t {
 // A machine whose kernel answers nothing for so long is lost, whatever its program does.
 inline constexpr auto kKernelPatience = std::chrono::seconds(120);
 inline constexpr int kMostSlots = 4096;  // of one worker
+// The stream of Versioned values, learner -> worker; a frame's id is the value's key.
+inline constexpr uint32_t kVersions = UINT32_MAX;
+enum class VersionKind : uint8_t { kValue = 96, kForget };
 inline constexpr const char* kMark = "parl-remote";
 
 // Who dials in.

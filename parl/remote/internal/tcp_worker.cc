@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
-#include <random>
 #include <string_view>
 
 #include "parl/core/check.h"
@@ -26,33 +25,18 @@ namespace {
 using Time = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
-constexpr auto kConnect = std::chrono::seconds(5);
-constexpr auto kWelcome = std::chrono::seconds(10);
-constexpr milliseconds kFirstPause{20}, kLongestPause{2000}, kRefusedPause{5000};
 constexpr int kLearnersPatience = 60;                    // times the heartbeat's: a stopped learner is not lost
 constexpr auto kGrace = std::chrono::milliseconds(500);  // for destructors once the learner is gone
 constexpr auto kFarewell = std::chrono::seconds(1);      // for a goodbye to be heard
 constexpr const char* kAskedToStop = "worker was asked to stop (SIGTERM)";
-constexpr auto kGoodSession = std::chrono::seconds(2);  // one that ends sooner is no reason to hurry
 constexpr uint64_t kMostUntold = 4096;                  // bytes of facts that wait for the network
 constexpr int kSlack = 8;                               // objects on their way out
 
 Time now() { return std::chrono::steady_clock::now(); }
 
-constexpr const char* kPatience = "PARL_WORKER_PATIENCE";       // seconds
-constexpr const char* kHadLearner = "PARL_WORKER_HAD_LEARNER";  // from one image of a worker process to the next
-
-// How long a worker that has lost its learner looks for one; empty: for ever.
-std::optional<std::chrono::seconds> patience() {
-  const char* text = std::getenv(kPatience);
-  if (!text || !*text) return std::nullopt;
-  const std::string_view number = text;
-  int value = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  PARL_CHECK(error == std::errc() && end == number.data() + number.size() && value > 0,
-             "{} wants a number of seconds from 1 on, not '{}'", kPatience, number);
-  return std::chrono::seconds(value);
-}
+constexpr const char* kPatience = "PARL_WORKER_PATIENCE";             // seconds
+constexpr const char* kFirstPatience = "PARL_WORKER_FIRST_PATIENCE";  // the same, for one that never had a learner
+constexpr const char* kHadLearner = "PARL_WORKER_HAD_LEARNER";        // from one image of a worker process to the next
 
 // This process again, from its beginning: what is stuck in user code ends with the old image.
 [[noreturn]] void start_anew() {
@@ -65,6 +49,40 @@ std::optional<std::chrono::seconds> patience() {
 }
 
 WorkerOutput* output = nullptr;  // of a worker process
+
+// Empty: for ever, or not said.
+std::optional<std::chrono::seconds> seconds_from(const char* variable, int least) {
+  const char* text = std::getenv(variable);
+  if (!text || !*text) return std::nullopt;
+  const std::string_view number = text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  PARL_CHECK(error == std::errc() && end == number.data() + number.size() && value >= least,
+             "{} wants a number of seconds from {} on, not '{}'", variable, least, number);
+  return std::chrono::seconds(value);
+}
+
+// How long a worker without a learner looks for one.
+struct Patience {
+  std::optional<std::chrono::seconds> again = seconds_from(kPatience, 1);
+  std::optional<std::chrono::seconds> first = seconds_from(kFirstPatience, 0);
+  std::optional<std::chrono::seconds> now(bool had_learner) const {
+    if (had_learner || !first) return again;
+    return first->count() > 0 ? first : std::nullopt;
+  }
+};
+
+[[noreturn]] void end_without_learner(const std::string& address, bool had_learner, std::chrono::seconds waited) {
+  if (had_learner) {
+    log().info("worker {}: no learner at {} for {} s; this worker ends", ::getpid(), address, waited.count());
+  } else {
+    log().error("worker {}: no learner at {} has ever answered, for {} s; this worker ends ({})", ::getpid(), address,
+                waited.count(), std::getenv(kFirstPatience) ? kFirstPatience : kPatience);
+  }
+  output->restore();
+  std::_Exit(had_learner ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
 std::terminate_handler before_last_words = nullptr;
 
 // Nobody catches an exception: the learner shall hear of it before the process ends.
@@ -102,6 +120,7 @@ void WorkerSession::on_open(const std::shared_ptr<Connection>& self) {
 void WorkerSession::on_frame(uint32_t number, Frame frame) {
   if (number == 0) return on_control(std::move(frame));
   PARL_CHECK(stage_ == Stage::kServing, "a frame for object {} before the welcome", number);
+  if (number == kVersions) return on_version(std::move(frame));
   std::shared_ptr<HostedObject> object;
   {
     std::lock_guard lock(mutex_);
@@ -112,6 +131,15 @@ void WorkerSession::on_frame(uint32_t number, Frame frame) {
   const auto kind = static_cast<FrameKind>(frame.kind);
   if (kind == (object_ ? FrameKind::kTake : FrameKind::kCreate)) begin(number, std::move(frame));
   // Else: a goodbye or a call given up, for an object that has just gone.
+}
+
+void WorkerSession::on_version(Frame frame) {
+  const uint64_t key = frame.id;
+  if (frame.kind == static_cast<uint8_t>(VersionKind::kValue)) return versions_->put(key, std::move(frame));
+  PARL_CHECK(frame.kind == static_cast<uint8_t>(VersionKind::kForget), "a versioned value of kind {}", frame.kind);
+  auto dropped = versions_->forget(key);
+  std::lock_guard lock(mutex_);
+  if (dropped && !objects_.empty()) objects_.begin()->second->drop(std::move(dropped));
 }
 
 void WorkerSession::on_control(Frame frame) {
@@ -148,7 +176,7 @@ void WorkerSession::on_welcome(Reader& reader) {
              welcome.heartbeat_ms);
   stage_ = Stage::kServing;
   const milliseconds heartbeat(welcome.heartbeat_ms);
-  connection_->trust({}, 1 + static_cast<size_t>(slots_ + kSlack), std::max(heartbeat / 4, milliseconds(1)),
+  connection_->trust({}, 2 + static_cast<size_t>(slots_ + kSlack), std::max(heartbeat / 4, milliseconds(1)),
                      heartbeat * kLearnersPatience);
   WorkerOffer offer;
   offer.slots = slots_;
@@ -199,7 +227,7 @@ void WorkerSession::give_up(const std::string& why) {
 }
 
 void WorkerSession::begin(uint32_t number, Frame frame) {
-  auto object = std::make_shared<HostedObject>(connection_, number, [this, number] { leave(number); });
+  auto object = std::make_shared<HostedObject>(connection_, number, versions_, [this, number] { leave(number); });
   object->deliver(std::move(frame));
   std::lock_guard lock(mutex_);
   PARL_CHECK(object_ || static_cast<int>(objects_.size()) < slots_, "more objects than the {} on offer", slots_);
@@ -246,6 +274,7 @@ void WorkerSession::leave(uint32_t number) {
 void WorkerSession::on_end(const std::string& why) {
   std::lock_guard lock(mutex_);
   is_ended_ = true;
+  versions_->close();
   why_ = why_left_.empty() ? why : why_left_;
   for (const auto& [number, object] : objects_) object->cut_off();
   changed_.notify_all();
@@ -309,73 +338,6 @@ bool WorkerSession::must_end_by_force() const {
   return must_force_;
 }
 
-// ---- Dialer ----
-
-Dialer::Dialer(const WorkerSettings& settings, Security security, WorkerOutput* output)
-    : settings_(settings), address_(parse_address(settings.address)), security_(std::move(security)), output_(output) {}
-
-std::shared_ptr<WorkerSession> Dialer::attempt(const ClassInfo* object, TimePoint deadline, std::string& why,
-                                               bool& was_refused) {
-  std::shared_ptr<WorkerSession> session;
-  try {
-    check_guarded(address_, security_);
-    UniqueFd socket = connect_to(address_, std::min<Time>(now() + kConnect, deadline));
-    tune_socket(socket.get(), kKernelPatience);
-    session = std::make_shared<WorkerSession>(security_, settings_, object, output_);
-    const auto connection = Connection::start(
-        loop_, make_transport(std::move(socket), security_, address_.is_unix() ? "*" : address_.host), session);
-    if (session->wait_welcome(std::min<Time>(now() + kWelcome, deadline))) return session;
-    connection->end("the learner did not say welcome in time");
-  } catch (const Error& error) {
-    why = error.what();
-    was_refused = false;
-    return nullptr;
-  }
-  session->wait_end();
-  why = fmt::format("the learner at {}: {}", address_.text(), session->why());
-  was_refused = session->was_refused();
-  return nullptr;
-}
-
-// Each reason once in a row.
-void Dialer::report(const std::string& why) {
-  if (why == reported_) return;
-  reported_ = why;
-  log().warn("{}; trying again", why);
-}
-
-// With some chance in it, so that a thousand workers do not come at once.
-void Dialer::pause(bool was_refused, TimePoint deadline) {
-  static thread_local std::minstd_rand random(std::random_device{}());
-  const milliseconds longest = was_refused ? kRefusedPause : kLongestPause;
-  pause_ = std::clamp(pause_ * 2, kFirstPause, longest);
-  const double part = std::uniform_real_distribution<double>(0.75, 1.25)(random);
-  const Time until = now() + std::chrono::duration_cast<Time::duration>(pause_ * part);
-  std::this_thread::sleep_until(std::min(until, deadline));
-}
-
-std::shared_ptr<WorkerSession> Dialer::dial(const ClassInfo* object, TimePoint deadline) {
-  if (welcomed_ != kNoWait) {
-    if (now() - welcomed_ >= kGoodSession) {
-      pause_ = milliseconds(0);
-    } else {
-      pause(false, deadline);
-    }
-  }
-  for (;;) {
-    std::string why;
-    bool was_refused = false;
-    if (auto session = attempt(object, deadline, why, was_refused)) {
-      reported_.clear();
-      welcomed_ = now();
-      return session;
-    }
-    report(why);
-    if (now() >= deadline) return nullptr;
-    pause(was_refused, deadline);
-  }
-}
-
 // ---- the two programs that dial ----
 
 namespace {
@@ -428,17 +390,14 @@ void run_tcp_worker(const WorkerSettings& settings, const Security& security) {
     before_last_words = std::set_terminate(say_last_words);
     static Present& present = *new Present;
     listen_to_signals(*output, [] { leave_on_request(present); });
-    const auto longest = patience();
+    const Patience patience;
     bool had_learner = std::getenv(kHadLearner) != nullptr;
     Dialer dialer(settings, security, output);
     while (present.set(nullptr)) {
-      const auto session = dialer.dial(nullptr, longest && had_learner ? deadline_in(*longest) : kForever);
+      const auto longest = patience.now(had_learner);
+      const auto session = dialer.dial(nullptr, longest ? deadline_in(*longest) : kForever);
       if (!present.set(session)) break;
-      if (!session) {
-        log().info("worker {}: no learner at {} for {} s; this worker ends", ::getpid(), address, longest->count());
-        output->restore();
-        std::_Exit(EXIT_SUCCESS);
-      }
+      if (!session) end_without_learner(address, had_learner, *longest);
       had_learner = true;
       log().debug("worker {}: {} slots for the learner at {}", ::getpid(), slots, address);
       session->wait_end();

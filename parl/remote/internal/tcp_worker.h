@@ -68,6 +68,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   void on_bye(Reader& reader);
   void tell_facts();
   void give_up(const std::string& why);
+  void on_version(Frame frame);
   void begin(uint32_t number, Frame frame);
   void run(uint32_t number, const std::shared_ptr<HostedObject>& object);
   void leave(uint32_t number);
@@ -78,6 +79,7 @@ class WorkerSession final : public Connection::Listener, public std::enable_shar
   const ClassInfo* const object_;
   WorkerOutput* const output_;
   const Greeting own_;
+  const std::shared_ptr<VersionShelf> versions_ = std::make_shared<VersionShelf>();
   sigset_t signals_;  // what is blocked for objects: as on the thread that dials
   Greeting learner_;  // the loop's
   enum class Stage { kHello, kProof, kServing } stage_ = Stage::kHello;  // the loop's
@@ -117,7 +119,8 @@ class Dialer {
 };
 
 // `--parl-worker tcp://...`: serves learners until the process is ended; or, with PARL_WORKER_PATIENCE=<seconds> in the
-// environment, until it has lost its learner and found none for that long: then it exits with 0.
+// environment, until it has been without a learner for that long: then it exits, with 0 if it ever had one, else with 1.
+// PARL_WORKER_FIRST_PATIENCE, if it is set, is the time for the first one; 0: for ever.
 [[noreturn]] void run_tcp_worker(const WorkerSettings& settings, const Security& security);
 
 // Offers `object` until a learner that took it has said goodbye, on the calling thread (as_remote.h).

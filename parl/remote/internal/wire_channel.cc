@@ -26,7 +26,8 @@ WireChannel::WireChannel(const CreateRequest& request, std::shared_ptr<ManagerSh
     : ObjectChannel(request, shared, link->pid()),
       link_(std::move(link)),
       max_calls_(shared->options.max_calls),
-      max_bytes_(shared->options.max_bytes) {}
+      max_bytes_(shared->options.max_bytes),
+      borrower_(link_->library() ? std::make_unique<VersionLibrary::Borrower>(link_->library()) : nullptr) {}
 
 void WireChannel::build(const CreateRequest& request) {
   const CreateHead head{info().name, fingerprint(info()),
@@ -47,6 +48,7 @@ void WireChannel::build(const CreateRequest& request) {
     failure.object = label();
     throw RemoteError(std::move(failure));
   }
+  note_loans(0);
   link_->send(request.constructor ? FrameKind::kCreate : FrameKind::kTake, 0, writer_, false, nullptr);
   writer_.clear();
   std::unique_lock lock(mutex_);
@@ -111,17 +113,17 @@ bool WireChannel::submit(CallRef call, TimePoint deadline) {
 
 // Under order_mutex_. False: with the reason.
 bool WireChannel::encode(Call& call, RemoteFailure& failure) {
-  const uint64_t skipped = versions_.skipped();
+  const uint64_t skipped = versions()->skipped();
   {
     std::lock_guard lock(mutex_);
-    if (std::exchange(must_forget_versions_, false)) versions_.clear();
+    if (std::exchange(must_forget_versions_, false)) book_.clear();
   }
   try {
     try {
       writer_.number<uint32_t>(call.method_index());
       call.encode(writer_);
       check_frame_size(writer_);
-      stats().values_skipped += versions_.skipped() - skipped;
+      stats().values_skipped += versions()->skipped() - skipped;
       return true;
     } catch (...) {
       rethrow_as_coding("the arguments");
@@ -145,11 +147,34 @@ bool WireChannel::enlist(const CallRef& call, RemoteFailure& failure) {
   return true;
 }
 
+// What the message `id` names is lent until it is answered.
+void WireChannel::note_loans(uint64_t id) {
+  if (!borrower_) return;
+  if (auto loans = borrower_->take_loans(); !loans.empty()) {
+    std::lock_guard lock(mutex_);
+    named_.push_back({id, std::move(loans)});
+  }
+}
+
+// Under mutex_: what the messages up to `id` named; to be given back outside of it.
+std::vector<WireChannel::Named> WireChannel::end_loans(uint64_t id) {
+  std::vector<Named> ended;
+  for (; !named_.empty() && named_.front().id <= id; named_.pop_front()) ended.push_back(std::move(named_.front()));
+  return ended;
+}
+
+void WireChannel::drop_loans() {
+  std::vector<Named> ended;
+  std::lock_guard lock(mutex_);
+  ended = end_loans(UINT64_MAX);
+}
+
 void WireChannel::encode_and_send(CallRef call) {
   std::lock_guard order(order_mutex_);
   RemoteFailure failure = make_failure(RemoteErrorKind::kCancelled, "the call was given up before it was sent");
   if (!encode(*call, failure) || !enlist(call, failure)) {
-    versions_.clear();  // what was noted as sent does not go
+    book_.clear();  // what was noted as sent does not go
+    if (borrower_) borrower_->take_loans();
     writer_.clear();
     {
       std::lock_guard lock(mutex_);
@@ -162,6 +187,7 @@ void WireChannel::encode_and_send(CallRef call) {
   }
   bool is_kept = false;
   try {
+    note_loans(call->id);
     count_arrays(link_->send(FrameKind::kCall, call->id, writer_, true, [&] {
       is_kept = true;
       auto parcel = std::make_shared<Parcel>();
@@ -174,7 +200,7 @@ void WireChannel::encode_and_send(CallRef call) {
   }
   if (!is_kept) call->drop_arguments();
   if (is_kept || writer_.head().size() > kKeptWriter) {
-    writer_ = Writer(&versions_);
+    writer_ = Writer(versions());
   } else {
     writer_.clear();
   }
@@ -260,7 +286,9 @@ void WireChannel::count_arrays(const std::vector<AttachmentPlace>& places) {
 
 // Empty: the manager has stopped, and nobody waits.
 CallRef WireChannel::take_front(uint64_t id) {
+  std::vector<Named> ended;
   std::lock_guard lock(mutex_);
+  ended = end_loans(id);
   if (pending_.empty() && state_ != State::kAlive) return {};
   PARL_CHECK(!pending_.empty() && pending_.front()->id == id, "the worker answers call {}, which is not the next one",
              id);
@@ -291,6 +319,9 @@ void WireChannel::on_failure(Frame frame) {
     if (failure.kind == RemoteErrorKind::kSerialize) {
       std::lock_guard lock(mutex_);
       must_forget_versions_ = true;
+      for (Named& named : named_)
+        if (named.id == frame.id)
+          for (auto& loan : named.loans) loan.spoil();
     }
     const CallRef call = take_front(frame.id);
     if (call && failure.method.empty()) failure.method = call->method().name;
@@ -299,6 +330,7 @@ void WireChannel::on_failure(Frame frame) {
     return;
   }
   link_->note_failure(failure);
+  drop_loans();
   {
     std::lock_guard lock(mutex_);
     if (state_ != State::kBuilding) return;
@@ -314,7 +346,9 @@ void WireChannel::on_frame(Frame frame) {
   if (is(frame, FrameKind::kResult)) return on_result(std::move(frame));
   if (is(frame, FrameKind::kFailure)) return on_failure(std::move(frame));
   if (is(frame, FrameKind::kCreated)) {
+    std::vector<Named> ended;
     std::lock_guard lock(mutex_);
+    ended = end_loans(0);
     if (state_ == State::kBuilding) state_ = State::kAlive;
     changed_.notify_all();
     return;
@@ -326,6 +360,7 @@ void WireChannel::on_frame(Frame frame) {
     changed_.notify_all();
   }
   fail_all(RemoteErrorKind::kClosed, "the object was closed");
+  drop_loans();
   end_slot();
   link_->expect_end();
 }
@@ -341,6 +376,7 @@ void WireChannel::on_end() {
     changed_.notify_all();
   }
   fail_all(RemoteErrorKind::kLost, why);
+  drop_loans();
   end_slot();
 }
 

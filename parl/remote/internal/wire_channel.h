@@ -39,10 +39,18 @@ class WireChannel final : public ObjectChannel, public ObjectLink::Listener {
 
  private:
   enum class State { kBuilding, kAlive, kLeaving, kGone, kLost };  // kLeaving: no more calls
+  struct Named {
+    uint64_t id;  // of the call; 0: the constructor
+    VersionLibrary::Loans loans;
+  };
   bool admit(const Call& call, TimePoint deadline, std::unique_lock<std::mutex>& lock);
   bool encode(Call& call, RemoteFailure& failure);
   bool enlist(const CallRef& call, RemoteFailure& failure);
   void encode_and_send(CallRef call);
+  VersionSender* versions() { return borrower_ ? static_cast<VersionSender*>(borrower_.get()) : &book_; }
+  void note_loans(uint64_t id);
+  std::vector<Named> end_loans(uint64_t id);
+  void drop_loans();
   CallRef take_front(uint64_t id);
   void on_result(Frame frame);
   void on_failure(Frame frame);
@@ -54,8 +62,10 @@ class WireChannel final : public ObjectChannel, public ObjectLink::Listener {
   const size_t max_calls_, max_bytes_;
 
   std::mutex order_mutex_;  // encoding and sending, in the order of acceptance; before mutex_
-  VersionBook versions_;    // under order_mutex_: what the worker holds
-  Writer writer_{&versions_};
+  // Under order_mutex_: what the worker holds. Its objects share it, or this one has its own.
+  const std::unique_ptr<VersionLibrary::Borrower> borrower_;
+  VersionBook book_;
+  Writer writer_{versions()};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -63,6 +73,7 @@ class WireChannel final : public ObjectChannel, public ObjectLink::Listener {
   std::deque<CallRef> pending_;
   size_t admitted_ = 0, admitted_bytes_ = 0;
   int waiting_ = 0;
+  std::deque<Named> named_;            // shared values that messages name which are not answered
   bool must_forget_versions_ = false;  // a message did not decode there
   uint64_t last_id_ = 0;
   std::string why_lost_;
