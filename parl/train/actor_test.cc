@@ -58,7 +58,7 @@ TEST(Actor, RolloutLayoutAtEpisodeEnds) {
 TEST(Actor, PackedRolloutsAreTheSameToTheByte) {
   ActorConfig c = scripted(3, 40);
   c.env = "pixel:breakout";
-  c.env_args = {{"render", "36"}, {"stack", "4"}};
+  c.env_args = {{"render", "42"}, {"stack", "4"}, {"max_episode_steps", "25"}};
   c.model = "atari42";
   Actor plain(c), packed(c);
   int64_t ends = 0;

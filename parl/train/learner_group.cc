@@ -305,6 +305,7 @@ void LearnerGroup::leave(const std::string& reason) noexcept {
   try {
     if (!m.gloo || m.broken) return;
     m.store->set(m.key("left", rank()), bytes_of(first_line(reason)));
+    if (rank() != 0) m.store->add("told", 1);  // nobody needs to tell it anything
     m.broken = true;
     m.nccl.reset();
     m.gloo.reset();  // the others notice

@@ -5,7 +5,9 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <optional>
+#include <thread>
 
 #include "parl/core/check.h"
 #include "parl/core/log.h"
@@ -84,6 +86,7 @@ class Others {
       runs_.push_back(learners_[i].async()->run(config_to_json(config_fields(own))));
     }
   }
+  ~Others() { manager_.close(std::chrono::seconds(1)); }  // those that have not ended by now hang
   // Throws what one that has ended with an error ended with.
   void check() {
     for (size_t i = 0; i < runs_.size(); ++i) {
@@ -100,7 +103,7 @@ class Others {
     std::string out;
     for (size_t i = 0; i < runs_.size(); ++i) {
       try {
-        if (runs_[i].valid() && runs_[i].wait_for(std::chrono::seconds(2))) get(i);
+        if (runs_[i].valid() && runs_[i].wait_for(std::chrono::seconds(1))) get(i);
       } catch (const Error& error) {
         const std::string text = error.what();
         if (text.find("noticed by learner") == std::string::npos) out += (out.empty() ? "" : "; ") + text;
@@ -200,9 +203,19 @@ TrainSummary train_with_others(
 }
 
 void LearnerProcess::run(const std::string& settings) {
-  TrainHooks hooks;
-  hooks.show_status = false;
-  train(train_config_of(settings, "learner 0"), hooks);
+  std::exception_ptr failure;
+  // On a thread of its own: a remote object's may not create others, for fear of waiting for itself.
+  std::thread learner([&] {
+    try {
+      TrainHooks hooks;
+      hooks.show_status = false;
+      train(train_config_of(settings, "learner 0"), hooks);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  learner.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace parl
