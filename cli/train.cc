@@ -18,6 +18,7 @@
 #include "parl/core/check.h"
 #include "parl/core/log.h"
 #include "parl/train/checkpoint.h"
+#include "parl/train/learners.h"
 
 namespace parl::cli {
 namespace {
@@ -133,6 +134,10 @@ int verb_train(const Arguments& args) {
   TrainHooks hooks;
   hooks.stop = &stop_on_signals();
   hooks.show_status = !quiet;
+  if (!seeds.empty() && with_learner_place(config).learner_rank >= 0) {
+    throw UsageError(
+        "--seeds makes one run after another: with --learner-rank or torchrun start each seed by a command of its own");
+  }
   if (!seeds.empty()) return train_seeds(config, parse_range(seeds, "--seeds"), hooks, json);
   const TrainSummary summary = train(config, hooks);
   print(summary);

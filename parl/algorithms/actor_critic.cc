@@ -24,6 +24,7 @@ void ActorCriticConfig::check() const {
   PARL_CHECK(recompute_targets || minibatch_of == MinibatchOf::kSteps,
              "minibatches of whole unrolls recompute their targets: use --minibatch-of steps, or --recompute-targets");
   PARL_CHECK(learner_threads >= 1, "learner-threads is {}, expected at least 1", learner_threads);
+  PARL_CHECK(shards >= 1, "shards is {}, expected at least 1", shards);
   PARL_CHECK(micro_batch >= 0, "micro-batch is {}, expected 0 or more", micro_batch);
   for (const auto& [name, value] : {std::pair{"value-cost", value_cost}, std::pair{"entropy-cost", entropy_cost},
                                     std::pair{"rho-clip", rho_clip}, std::pair{"c-clip", c_clip},
@@ -48,8 +49,11 @@ ActorCritic::~ActorCritic() = default;
 internal::ActorCriticLearner& ActorCritic::learner() const {
   if (!learner_)
     learner_ = std::make_unique<internal::ActorCriticLearner>(*model_, config_, replicas_, at::Device(device_));
+  if (reducer_) learner_->set_reducer(reducer_.get());
   return *learner_;
 }
+
+void ActorCritic::set_reducer(std::shared_ptr<GradientReducer> reducer) { reducer_ = std::move(reducer); }
 
 ActOutput ActorCritic::act(const at::Tensor& obs) const {
   torch::NoGradGuard no_grad;

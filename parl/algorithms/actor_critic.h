@@ -13,6 +13,10 @@
 // the result but for float rounding, and for a given number of threads the result is reproducible bit by bit. The
 // optimizer comes into being with the first learn(), get_state() or set_state(). Throws NonFiniteError
 // (agent/nonfinite.h) for NaN or inf, before the weights are touched by it. Thread rule: one thread at a time.
+//
+// With a GradientReducer, `size` learners do this together, each with a batch of the same size: what a minibatch
+// consists of is spread over them, and gradients, their norm, the means of loss_reduction and normalize_advantage,
+// target_kl and the statistics are those of all. NaN at one of them stops all: NonFiniteError there, Error elsewhere.
 #pragma once
 
 #include <functional>
@@ -20,6 +24,7 @@
 #include <string>
 
 #include "parl/agent/algorithm.h"
+#include "parl/algorithms/gradient_reducer.h"
 #include "parl/core/config.h"
 #include "parl/core/fields.h"
 
@@ -67,6 +72,10 @@ struct ActorCriticConfig {
 
   int64_t learner_threads = 1;
   int64_t micro_batch = 0;
+
+  // Nobody's setting: the batch consists of so many equal parts, one after the other, each shuffled by itself, and
+  // every minibatch takes as much of each. So one learner computes what `shards` learners with a part each compute.
+  int64_t shards = 1;
 
   // Throws parl::Error naming the field.
   void check() const;
@@ -126,9 +135,12 @@ class ActorCritic : public Algorithm {
   // entropy_cost, policy_lag_min/mean/max (learn() calls made before this one minus the version that acted).
   LearnStats learn(const Batch& batch, int64_t agent_steps) override;
 
+  // From now on every learn() is one with the reducer's other learners, whose weights and state must be equal.
+  void set_reducer(std::shared_ptr<GradientReducer> reducer);
+
   Model& model() override { return *model_; }
   int64_t learner_threads() const override { return config_.learner_threads; }
-  // "optimizer/...", "counters" [learn calls], "shuffle/position".
+  // "optimizer/...", "counters" [learn calls], "shuffle/position" [learners, or shards].
   Weights get_state() const override;
   void set_state(const Weights& state) override;
 
@@ -140,6 +152,7 @@ class ActorCritic : public Algorithm {
   ActorCriticConfig config_;
   ReplicaFactory replicas_;
   std::string device_;
+  std::shared_ptr<GradientReducer> reducer_;
   mutable std::unique_ptr<internal::ActorCriticLearner> learner_;
 };
 

@@ -32,15 +32,12 @@ Batch take(const Batch& batch, const std::vector<int64_t>& index) {
   return batch.select(torch::tensor(index, torch::kLong).to(batch.obs.device()));
 }
 
-struct Normalization {
-  double mean, factor;
-};
-
-Normalization normalization(const LossSums& sums) {
-  const double mean = sums.advantage / sums.steps;
-  const double variance = std::max(0.0, sums.advantage_squared / sums.steps - mean * mean);
-  return {mean, 1 / (std::sqrt(variance) + 1e-8)};
-}
+// Of LossSums, what is added up: all but ratio_max_deviation.
+constexpr double LossSums::*kAdded[] = {
+    &LossSums::steps,         &LossSums::policy,      &LossSums::value,       &LossSums::entropy,
+    &LossSums::kl,            &LossSums::ratio,       &LossSums::rho_clipped, &LossSums::c_clipped,
+    &LossSums::ratio_clipped, &LossSums::vs,          &LossSums::vs_squared,  &LossSums::error,
+    &LossSums::error_squared, &LossSums::advantage,   &LossSums::advantage_squared};
 
 bool all_finite(const at::Tensor& tensor) {
   return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
@@ -150,8 +147,9 @@ ActorCriticLearner::ActorCriticLearner(Model& model, const ActorCriticConfig& co
                                                     : Schedule(config.entropy_schedule)),
       parameters_(model),
       optimizer_(parameters_, optimizer_config(config)),
-      team_(static_cast<int>(config.learner_threads)),
-      rng_(static_cast<uint64_t>(config.shuffle_seed), 0) {
+      team_(static_cast<int>(config.learner_threads)) {
+  for (int64_t i = 0; i < config.shards; ++i)
+    rngs_.emplace_back(static_cast<uint64_t>(config.shuffle_seed), static_cast<uint64_t>(i));
   PARL_CHECK(config.learner_threads == 1 || replicas, "learner-threads {} needs a factory for replicas of the model",
              config.learner_threads);
   workers_.emplace_back(model_, parameters_, config_, device);
@@ -165,14 +163,23 @@ ActorCriticLearner::ActorCriticLearner(Model& model, const ActorCriticConfig& co
   }
 }
 
+void ActorCriticLearner::set_reducer(GradientReducer* reducer) {
+  if (reducer == reducer_) return;
+  PARL_CHECK_EQ(config_.shards, 1, "a learner among others has one part of the batch");
+  reducer_ = reducer;
+  rngs_ = {CounterRng(static_cast<uint64_t>(config_.shuffle_seed), static_cast<uint64_t>(reducer->rank()))};
+}
+
 LearnStats ActorCriticLearner::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   for (auto& replica : replica_parameters_)
     replica->bump_versions();  // set_weights() may have been called on the model
   const bool of_steps = config_.minibatch_of == MinibatchOf::kSteps;
   const int64_t items = of_steps ? batch.steps() : batch.unrolls();
-  PARL_CHECK_GE(items, config_.minibatches, "a batch cannot be cut into more minibatches than it has {}",
-                of_steps ? "steps" : "unrolls");
+  PARL_CHECK_EQ(batch.unrolls() % config_.shards, 0, "a batch of {} shards consists of as many equal parts",
+                config_.shards);
+  PARL_CHECK_GE(items / config_.shards, config_.minibatches,
+                "a batch cannot be cut into more minibatches than it has {}", of_steps ? "steps" : "unrolls");
   const double lr = lr_.at(static_cast<double>(agent_steps));
   PolicyLossOptions options;
   options.vtrace = {config_.gamma, config_.lambda, config_.rho_clip, config_.c_clip, config_.pg_rho_clip, true};
@@ -185,9 +192,9 @@ LearnStats ActorCriticLearner::learn(const Batch& batch, int64_t agent_steps) {
   bool go_on = true;
   for (int64_t pass = 0; pass < config_.epochs && go_on; ++pass) {
     if (of_steps && (pass == 0 || config_.recompute_targets)) find_targets(batch, options);
-    const std::vector<int64_t> order = shuffled(items);
+    const std::vector<std::vector<int64_t>> orders = draw_orders(items);
     for (int64_t i = 0; i < config_.minibatches && go_on; ++i) {
-      go_on = learn_minibatch(batch, part_of(order, i, config_.minibatches), options, lr, pass > 0, totals);
+      go_on = learn_minibatch(batch, minibatch(orders, items, i), options, lr, pass > 0, totals);
     }
     totals.passes += go_on;
   }
@@ -199,10 +206,16 @@ LearnStats ActorCriticLearner::learn(const Batch& batch, int64_t agent_steps) {
 bool ActorCriticLearner::learn_minibatch(const Batch& batch, const std::vector<int64_t>& index,
                                          const PolicyLossOptions& options, double lr, bool check_kl, Totals& totals) {
   const int64_t each = config_.minibatch_of == MinibatchOf::kSteps ? 1 : batch.length();
-  const double steps = static_cast<double>(static_cast<int64_t>(index.size()) * each);
+  const double steps = static_cast<double>(static_cast<int64_t>(index.size()) * each * learners());
   const double scale = config_.loss_reduction == Reduction::kMean ? 1 / steps : 1;
-  const LossSums sums = compute_gradients(batch, index, options, scale);
-  const double loss = sums.total(options) * scale, norm = reduce_gradients();
+  LossSums sums = compute_gradients(batch, index, options, scale);
+  double norm = reduce_gradients();
+  if (reducer_) {
+    sums = share(sums, std::isfinite(sums.total(options)) && std::isfinite(norm), batch);
+    reducer_->sum(parameters_.gradients());
+    norm = gradient_norm();
+  }
+  const double loss = sums.total(options) * scale;
   if (!std::isfinite(loss)) throw_nonfinite(batch, "loss");
   if (!std::isfinite(norm)) throw_nonfinite(batch, "gradient norm");
   if (check_kl && config_.target_kl > 0 && sums.kl / steps > config_.target_kl) return false;
@@ -227,7 +240,7 @@ void ActorCriticLearner::find_targets(const Batch& batch, const PolicyLossOption
     workers_[static_cast<size_t>(i)].find_targets(batch, part_of(unrolls, i, team_.size()), options, targets_);
   });
   if (!config_.normalize_advantage) return;
-  const Normalization n = normalization(sums());
+  const Normalization n = normalization(batch);
   targets_.advantage.sub_(n.mean).mul_(n.factor);
 }
 
@@ -257,10 +270,57 @@ LossSums ActorCriticLearner::unroll_gradients(const Batch& batch, const std::vec
     worker.forward(batch, part_of(index, i, team_.size()), options, scale, keep);
   });
   if (keep) {
-    const Normalization n = normalization(sums());
+    const Normalization n = normalization(batch);
     team_.run([&](int i) { workers_[static_cast<size_t>(i)].backward(n.mean, n.factor, scale); });
   }
   return sums();
+}
+
+Normalization ActorCriticLearner::normalization(const Batch& batch) {
+  const LossSums mine = sums();
+  std::vector<double> all = {mine.steps, mine.advantage, mine.advantage_squared};
+  if (reducer_) share(all, std::isfinite(mine.advantage) && std::isfinite(mine.advantage_squared), batch);
+  const double mean = all[1] / all[0], variance = std::max(0.0, all[2] / all[0] - mean * mean);
+  return {mean, 1 / (std::sqrt(variance) + 1e-8)};
+}
+
+void ActorCriticLearner::share(std::vector<double>& values, bool finite, const Batch& batch) {
+  const auto size = static_cast<size_t>(reducer_->size()), rank = static_cast<size_t>(reducer_->rank());
+  if (!finite) std::fill(values.begin(), values.end(), 0.0);  // else every sum were NaN, which hides whose it is
+  values.resize(values.size() + size);
+  const size_t flags = values.size() - size;
+  values[flags + rank] = finite ? 0 : 1;
+  reducer_->sum(std::span(values));
+  if (!finite) throw_nonfinite(batch, "loss or gradient norm");
+  for (size_t r = 0; r < size; ++r) {
+    if (values[flags + r] != 0)
+      raise("stopping: learner {} of {} met NaN or inf; its own message says where", r, size);
+  }
+  values.resize(flags);
+}
+
+LossSums ActorCriticLearner::share(const LossSums& mine, bool finite, const Batch& batch) {
+  const auto size = static_cast<size_t>(reducer_->size()), rank = static_cast<size_t>(reducer_->rank());
+  constexpr size_t kSums = std::size(kAdded);
+  std::vector<double> all(kSums + 2 * size);  // the last: each learner's own place, twice
+  for (size_t i = 0; i < kSums; ++i) all[i] = mine.*kAdded[i];
+  all[kSums + rank] = mine.ratio_max_deviation;
+  all[kSums + size + rank] = static_cast<double>(rngs_[0].position());
+  share(all, finite, batch);
+  LossSums sums;
+  for (size_t i = 0; i < kSums; ++i) sums.*kAdded[i] = all[i];
+  const auto own = all.begin() + kSums;
+  sums.ratio_max_deviation = *std::max_element(own, own + static_cast<std::ptrdiff_t>(size));
+  positions_.assign(own + static_cast<std::ptrdiff_t>(size), all.end());
+  return sums;
+}
+
+double ActorCriticLearner::gradient_norm() {
+  std::vector<double> squares(static_cast<size_t>(team_.size()));
+  team_.run([&](int i) {
+    squares[static_cast<size_t>(i)] = parameters_.reduce_gradients({}, part_begin(i), part_begin(i + 1));
+  });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 double ActorCriticLearner::reduce_gradients() {
@@ -277,12 +337,33 @@ int64_t ActorCriticLearner::part_begin(int member) const {
   return parameters_.size() / FlatParameters::kAlign * member / team_.size() * FlatParameters::kAlign;
 }
 
-std::vector<int64_t> ActorCriticLearner::shuffled(int64_t n) {
+std::vector<int64_t> ActorCriticLearner::shuffled(CounterRng& rng, int64_t n) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  if (config_.minibatches == 1) return order;
-  for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[rng_.below(static_cast<uint32_t>(i + 1))]);
+  for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[rng.below(static_cast<uint32_t>(i + 1))]);
   return order;
+}
+
+std::vector<std::vector<int64_t>> ActorCriticLearner::draw_orders(int64_t items) {
+  std::vector<std::vector<int64_t>> orders;
+  if (config_.minibatches == 1) return orders;
+  for (CounterRng& rng : rngs_) orders.push_back(shuffled(rng, items / static_cast<int64_t>(rngs_.size())));
+  return orders;
+}
+
+std::vector<int64_t> ActorCriticLearner::minibatch(const std::vector<std::vector<int64_t>>& orders, int64_t items,
+                                                   int64_t i) const {
+  std::vector<int64_t> index;
+  if (orders.empty()) {
+    index.resize(static_cast<size_t>(items));
+    std::iota(index.begin(), index.end(), 0);
+  }
+  int64_t first = 0;
+  for (const std::vector<int64_t>& order : orders) {
+    for (const int64_t item : part_of(order, i, config_.minibatches)) index.push_back(first + item);
+    first += static_cast<int64_t>(order.size());
+  }
+  return index;
 }
 
 LearnStats ActorCriticLearner::statistics(const Totals& totals, const Batch& batch, double lr,
@@ -348,16 +429,31 @@ Weights ActorCriticLearner::get_state() const {
   Weights state;
   optimizer_.append_state(state);
   state.entries.push_back({"counters", Array::from<int64_t>({learn_calls_})});
-  state.entries.push_back({"shuffle/position", Array::from<int64_t>({static_cast<int64_t>(rng_.position())})});
+  std::vector<int64_t> positions = positions_;
+  if (positions.empty()) {
+    for (const CounterRng& rng : rngs_) positions.push_back(static_cast<int64_t>(rng.position()));
+  }
+  const auto count = static_cast<int64_t>(positions.size());
+  state.entries.push_back({"shuffle/position", Array::from<int64_t>(std::span<const int64_t>(positions), {count})});
   return state;
 }
 
 void ActorCriticLearner::set_state(const Weights& state) {
   const int64_t calls = get_entry(state, "counters").data<int64_t>()[0];
-  const int64_t position = get_entry(state, "shuffle/position").data<int64_t>()[0];
+  const Array& positions = get_entry(state, "shuffle/position");
+  const int64_t* position = positions.data<int64_t>();
+  const int64_t parts = reducer_ ? reducer_->size() : config_.shards;
   optimizer_.set_state(state);
   learn_calls_ = calls;
-  rng_.set_position(static_cast<uint64_t>(position));
+  // A run that goes on with another number of learners: each takes a place that none has passed.
+  const bool same = positions.size() == parts;
+  const int64_t furthest = *std::max_element(position, position + positions.size());
+  for (size_t i = 0; i < rngs_.size(); ++i) {
+    const int64_t at = reducer_ ? reducer_->rank() : static_cast<int64_t>(i);
+    rngs_[i].set_position(static_cast<uint64_t>(same ? position[at] : furthest));
+  }
+  positions_.clear();
+  if (reducer_ && same) positions_.assign(position, position + parts);
 }
 
 }  // namespace parl::internal

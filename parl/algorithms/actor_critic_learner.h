@@ -12,6 +12,7 @@
 #include "parl/agent/optimizer.h"
 #include "parl/agent/schedule.h"
 #include "parl/algorithms/actor_critic.h"
+#include "parl/algorithms/gradient_reducer.h"
 #include "parl/algorithms/policy_loss.h"
 #include "parl/algorithms/thread_team.h"
 #include "parl/core/rng.h"
@@ -21,6 +22,10 @@ namespace parl::internal {
 // Value targets and advantages of every step of a batch, [B * T]; shared by all minibatches of one pass.
 struct StepTargets {
   at::Tensor vs, advantage;
+};
+
+struct Normalization {
+  double mean, factor;
 };
 
 // One replica and its share of the work. Thread rule: its team member's alone.
@@ -67,6 +72,8 @@ class ActorCriticLearner {
  public:
   ActorCriticLearner(Model& model, const ActorCriticConfig& config, const ReplicaFactory& replicas, at::Device device);
 
+  // Not owned; null: this learner is alone.
+  void set_reducer(GradientReducer* reducer);
   LearnStats learn(const Batch& batch, int64_t agent_steps);
   Weights get_state() const;
   void set_state(const Weights& state);
@@ -87,10 +94,19 @@ class ActorCriticLearner {
                             double scale);
   void find_targets(const Batch& batch, const PolicyLossOptions& options);
   LossSums sums() const;  // over the workers
+  int64_t learners() const { return reducer_ ? reducer_->size() : 1; }
+  // Replaces every value by its sum over all learners. Throws at all of them when one is not `finite`.
+  void share(std::vector<double>& values, bool finite, const Batch& batch);
+  LossSums share(const LossSums& mine, bool finite, const Batch& batch);
+  Normalization normalization(const Batch& batch);  // over all learners
   // Adds the replicas' gradients to the main one's; gives the norm of the sum.
   double reduce_gradients();
+  double gradient_norm();
   int64_t part_begin(int member) const;  // of the flat parameters
-  std::vector<int64_t> shuffled(int64_t n);
+  static std::vector<int64_t> shuffled(CounterRng& rng, int64_t n);
+  // The orders in which the shards' items go into minibatches; empty where there is but one minibatch.
+  std::vector<std::vector<int64_t>> draw_orders(int64_t items);
+  std::vector<int64_t> minibatch(const std::vector<std::vector<int64_t>>& orders, int64_t items, int64_t i) const;
   LearnStats statistics(const Totals& totals, const Batch& batch, double lr, double entropy_cost) const;
   [[noreturn]] void throw_nonfinite(const Batch& batch, const std::string& fallback) const;
 
@@ -103,7 +119,9 @@ class ActorCriticLearner {
   std::vector<std::unique_ptr<FlatParameters>> replica_parameters_;
   std::vector<GradientWorker> workers_;
   ThreadTeam team_;
-  CounterRng rng_;
+  GradientReducer* reducer_ = nullptr;
+  std::vector<CounterRng> rngs_;      // of the shards of this learner's batch
+  std::vector<int64_t> positions_;    // of all learners' streams after the newest learn(); empty: alone
   StepTargets targets_;  // of this pass, where minibatches are of steps
   int64_t learn_calls_ = 0;
 };

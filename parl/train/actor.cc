@@ -194,6 +194,8 @@ Actor::~Actor() = default;
 
 Rollout Actor::sample(const Versioned<Weights>& weights) { return impl_->sample(weights); }
 
+PackedRollout Actor::sample_packed(const Versioned<Weights>& weights) { return pack_rollout(sample(weights)); }
+
 ActorState Actor::save_state() {
   ActorState state;
   state.sequence = impl_->sequence;

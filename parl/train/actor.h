@@ -15,7 +15,7 @@
 
 #include "parl/agent/weights.h"
 #include "parl/core/fields.h"
-#include "parl/data/rollout.h"
+#include "parl/data/packed_rollout.h"
 #include "parl/remote/remote.h"
 
 namespace parl {
@@ -61,6 +61,8 @@ class Actor {
   ~Actor();
 
   Rollout sample(const Versioned<Weights>& weights);
+  // The same for a slow connection: what a stack of frames repeats stays behind (parl/data/packed_rollout.h).
+  PackedRollout sample_packed(const Versioned<Weights>& weights);
   ActorState save_state();
   void load_state(const ActorState& state);
 
@@ -68,6 +70,6 @@ class Actor {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-PARL_REMOTE_CLASS(Actor, sample, save_state, load_state);
+PARL_REMOTE_CLASS(Actor, sample, sample_packed, save_state, load_state);
 
 }  // namespace parl

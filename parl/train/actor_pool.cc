@@ -59,6 +59,16 @@ std::optional<Versioned<Weights>> ActorPool::weights_for(int64_t sequence, int64
   raise("rollout {} needs weight version {}, which is gone", sequence, wanted);
 }
 
+Rollout ActorPool::sample(Remote<Actor>& remote, Versioned<Weights> weights) const {
+  const auto call = [&](auto&& actor) {
+    return options_.packed ? unpack_rollout(actor->sample_packed(std::move(weights)))
+                           : Rollout(actor->sample(std::move(weights)));
+  };
+  if (options_.timeout <= 0) return call(remote);
+  return call(remote.within(std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(options_.timeout))));
+}
+
 void ActorPool::drive(int actor) {
   int64_t sequence = options_.first_sequence, last_version = -1;
   try {
@@ -72,11 +82,7 @@ void ActorPool::drive(int actor) {
         remote = remotes_[static_cast<size_t>(actor)];
       }
       try {
-        const auto timeout = std::chrono::duration<double>(options_.timeout);
-        Rollout rollout = options_.timeout > 0
-                              ? remote->within(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout))
-                                    ->sample(std::move(*weights))
-                              : (*remote)->sample(std::move(*weights));
+        Rollout rollout = sample(*remote, std::move(*weights));
         rollout.sequence = sequence++;
         last_version = rollout.version;
         if (!queue_.push(actor, std::move(rollout))) return;

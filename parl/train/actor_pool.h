@@ -37,6 +37,7 @@ class ActorPool {
     int64_t max_replacements = 10;
     int64_t first_version = 0;   // of the weights published first: a continued run has no earlier ones
     int64_t first_sequence = 0;  // deterministic: the first rollout to make
+    bool packed = false;         // rollouts travel without what stacks of frames repeat: for a network between
     double timeout = 0;          // seconds that one rollout may take before its actor counts as failed; 0: any time
     std::chrono::nanoseconds shutdown = std::chrono::seconds(5);  // for actors in the middle of a rollout
   };
@@ -69,6 +70,7 @@ class ActorPool {
  private:
   std::optional<Versioned<Weights>> weights_for(int64_t sequence, int64_t last_version);
   void drive(int actor);
+  Rollout sample(Remote<Actor>& remote, Versioned<Weights> weights) const;
   bool replace(int actor, const std::exception& error);
 
   RemoteManager& manager_;

@@ -55,6 +55,29 @@ TEST(Actor, RolloutLayoutAtEpisodeEnds) {
   EXPECT_TRUE(r.episodes[0].truncated);
 }
 
+TEST(Actor, PackedRolloutsAreTheSameToTheByte) {
+  ActorConfig c = scripted(3, 40);
+  c.env = "pixel:breakout";
+  c.env_args = {{"render", "42"}, {"stack", "4"}, {"max_episode_steps", "25"}};
+  c.model = "atari42";
+  Actor plain(c), packed(c);
+  int64_t ends = 0;
+  size_t bytes = 0, packed_bytes = 0;
+  for (int i = 0; i < 4; ++i) {
+    const Rollout expected = plain.sample(weights_for(c));
+    PackedRollout travels = packed.sample_packed(weights_for(c));
+    bytes += expected.obs.bytes();
+    packed_bytes += travels.frames.bytes();
+    const Rollout r = unpack_rollout(std::move(travels));
+    EXPECT_TRUE(same(expected.obs, r.obs));
+    EXPECT_TRUE(same(expected.final_obs, r.final_obs));
+    EXPECT_TRUE(same(expected.action, r.action));
+    ends += static_cast<int64_t>(r.episodes.size());
+  }
+  EXPECT_GT(ends, 0);
+  EXPECT_LT(static_cast<double>(packed_bytes), 0.3 * static_cast<double>(bytes));  // a quarter, and each unroll's start
+}
+
 TEST(Actor, RowZeroIsThePreviousRowT) {
   const ActorConfig c = scripted(2, 3);
   Actor actor(c);

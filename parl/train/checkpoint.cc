@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 #include "parl/agent/checkpoint_files.h"
@@ -12,7 +11,7 @@
 #include "parl/core/check.h"
 #include "parl/core/files.h"
 #include "parl/core/log.h"
-#include "parl/wire/wire.h"
+#include "parl/train/byte_string.h"
 
 namespace parl {
 
@@ -32,9 +31,7 @@ PARL_FIELDS(State, progress, algorithm_state, deterministic, actors, waiting);
 
 constexpr std::string_view kMagic = "PARLCKPT1\n";
 
-void append_u64(std::string& out, uint64_t value) { out.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
-
-// Layout: magic, schema (length, text), head (length, bytes), attachments (count, then length and bytes of each).
+// Layout: magic, schema (length, text), the state as a byte string.
 std::string encode(const State& state) {
   Writer writer;
   wire::save(writer, state);
@@ -42,55 +39,20 @@ std::string encode(const State& state) {
   std::string out(kMagic);
   append_u64(out, schema.size());
   out += schema;
-  append_u64(out, writer.head().size());
-  out.append(reinterpret_cast<const char*>(writer.head().data()), writer.head().size());
-  append_u64(out, writer.attachments().size());
-  for (const Attachment& a : writer.attachments()) {
-    append_u64(out, a.bytes);
-    out.append(reinterpret_cast<const char*>(a.data), a.bytes);
-  }
+  append_bytes(out, writer);
   return out;
 }
 
-class Cursor {
- public:
-  Cursor(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
-  std::string_view take(uint64_t size) {
-    if (size > bytes_.size()) throw DamagedCheckpoint(fmt::format("'{}' is cut short", path_));
-    const auto out = bytes_.substr(0, size);
-    bytes_.remove_prefix(size);
-    return out;
-  }
-  uint64_t number() {
-    uint64_t value = 0;
-    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-    return value;
-  }
-
- private:
-  std::string_view bytes_;
-  const std::string& path_;
-};
-
-State decode(const std::string& bytes, const std::string& path) {
-  Cursor cursor(bytes, path);
+State decode(const std::string& bytes, const std::string& path) try {
   PARL_CHECK(bytes.starts_with(kMagic), "'{}' is not a checkpoint", path);
+  ByteCursor cursor(bytes, "'" + path + "'");
   cursor.take(kMagic.size());
   const auto schema = cursor.take(cursor.number());
   PARL_CHECK(schema == wire::schema<State>(), "'{}' was written by another version of this program: its layout differs",
              path);
-  const auto head = cursor.take(cursor.number());
-  std::vector<ReceivedAttachment> attachments;
-  for (uint64_t n = cursor.number(); n > 0; --n) {
-    const auto part = cursor.take(cursor.number());
-    ArrayBlock block = ArrayBlock::from_malloc(part.size());
-    std::memcpy(block.data(), part.data(), part.size());
-    attachments.push_back({std::move(block), part.size()});
-  }
-  Reader reader(std::as_bytes(std::span(head.data(), head.size())), attachments);
-  State state = wire::load<State>(reader);
-  reader.finish();
-  return state;
+  return from_byte_string<State>(cursor);
+} catch (const CutShort& error) {
+  throw DamagedCheckpoint(error.what());
 }
 
 void sync_folder(const fs::path& folder) {

@@ -56,6 +56,7 @@ struct Checkpoint {
   std::string config;                         // JSON
   std::map<std::string, std::string> policy;  // policy_metadata(): goes into the weights' file, for load_policy()
 };
+PARL_FIELDS(Checkpoint, progress, weights, algorithm_state, deterministic, actors, waiting, config, policy);
 
 // Writes checkpoints/step_<steps>/ under `run_dir` and gives its path.
 std::string save_checkpoint(const std::string& run_dir, const Checkpoint& checkpoint);

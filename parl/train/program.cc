@@ -52,6 +52,9 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
     return std::make_unique<Class>(factory(spec), std::move(config), replicas_of(factory, spec), run.device);
   };
+  entry.share_gradients = [](Algorithm& learner, std::shared_ptr<GradientReducer> reducer) {
+    dynamic_cast<ActorCritic&>(learner).set_reducer(std::move(reducer));
+  };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Class>(std::move(model), settings.as<Config>());
   };

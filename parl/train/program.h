@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "parl/agent/algorithm.h"
+#include "parl/algorithms/gradient_reducer.h"
 #include "parl/core/any_config.h"
 #include "parl/env/registry.h"
 #include "parl/models/registry.h"
@@ -44,6 +45,8 @@ struct AlgorithmEntry {
   // With optimizer, for the learner. `factory` makes replicas of the model.
   std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)>
       make_learner;
+  // Makes a learner of make_learner share its gradients with others (--learners). Empty: it learns alone.
+  std::function<void(Algorithm&, std::shared_ptr<GradientReducer>)> share_gradients;
   // Without optimizer: acts only, under the same settings.
   std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>, const AnyConfig& settings)> make_actor;
 };

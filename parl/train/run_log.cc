@@ -182,7 +182,7 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
     if (a && b) same(b->flag, a->get(), b->get());
   }
   if (before.deterministic && now.deterministic) {
-    same("actors", before.actors, now.actors);
+    same("actors", before.actors * before.learners, now.actors * now.learners);  // --learners may change with them
     same("envs-per-actor", before.envs_per_actor, now.envs_per_actor);
     same("rollout-length", before.rollout_length, now.rollout_length);
   }

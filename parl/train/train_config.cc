@@ -1,5 +1,6 @@
 #include "parl/train/train_config.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "parl/core/check.h"
@@ -8,6 +9,25 @@
 #include "parl/train/program.h"
 
 namespace parl {
+namespace {
+
+void check_learners(const TrainConfig& c, const AlgorithmEntry& entry) {
+  PARL_CHECK(c.learners >= 1 && c.learners <= 1'000, "--learners must be 1 to 1000, not {}", c.learners);
+  PARL_CHECK(c.learner_timeout > 0, "--learner-timeout must be positive, not {}", c.learner_timeout);
+  PARL_CHECK(c.learners == 1 || entry.share_gradients,
+             "{} learns alone: leave --learners at 1 (impala, a2c and ppo can share the work)", c.algorithm);
+  PARL_CHECK(c.learner_rank >= -1 && c.learner_rank < std::max<int64_t>(c.learners, 0),
+             "--learner-rank is {}, expected 0 to {} (--learners less one)", c.learner_rank, c.learners - 1);
+  PARL_CHECK(c.learners > 1 || (c.learner_rank == -1 && c.learner_address.empty()),
+             "--learner-rank and --learner-address belong to --learners of more than 1");
+  PARL_CHECK((c.learner_rank < 0) == c.learner_address.empty(),
+             "--learner-rank and --learner-address belong together: give both to each of the {} commands, or none to "
+             "start all learners on this machine",
+             c.learners);
+}
+
+}  // namespace
+
 void TrainConfig::check() const {
   const auto at_least = [](const char* flag, int64_t value, int64_t low) {
     PARL_CHECK(value >= low, "--{} must be at least {}, not {}", flag, low, value);
@@ -35,9 +55,9 @@ void TrainConfig::check() const {
   at_most("pool-threads", pool_threads, 1'000);
   at_most("rollout-length", rollout_length, 1'000'000);
   at_most("batch-rollouts", batch_rollouts, 1'000'000);
-  const bool is_cuda = device.starts_with("cuda:") && device.size() > 5 &&
-                       device.find_first_not_of("0123456789", 5) == std::string::npos;
-  PARL_CHECK(device == "cpu" || device == "cuda" || is_cuda, "--device is '{}': cpu, cuda or cuda:N", device);
+  const bool is_cuda = device == "cuda:*" || (device.starts_with("cuda:") && device.size() > 5 &&
+                                              device.find_first_not_of("0123456789", 5) == std::string::npos);
+  PARL_CHECK(device == "cpu" || device == "cuda" || is_cuda, "--device is '{}': cpu, cuda, cuda:N or cuda:*", device);
   PARL_CHECK(status_seconds > 0, "--status-seconds must be positive, not {}", status_seconds);
   PARL_CHECK(actor_timeout >= 0, "--actor-timeout must not be negative");
   PARL_CHECK(until_seconds >= 0, "--until-seconds must not be negative");
@@ -62,6 +82,7 @@ void TrainConfig::check() const {
              "{} learns from its own policy's experience alone: --data is for bc and the algorithms with replay", algorithm);
   PARL_CHECK(data.empty() || !until_return,
              "--until-return needs finished episodes, and with --data none are played: use --eval-steps and --steps");
+  check_learners(*this, entry);
   if (entry.check) entry.check(*this);
 }
 

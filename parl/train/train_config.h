@@ -40,6 +40,11 @@ struct TrainConfig {
   double actor_timeout = 0;
   std::string device = "cpu";
 
+  int64_t learners = 1;
+  int64_t learner_rank = -1;
+  std::string learner_address;
+  double learner_timeout = 300;
+
   int64_t log_steps = 20'000;
   double status_seconds = 5;
   int64_t checkpoint_steps = 500'000;
@@ -54,6 +59,7 @@ struct TrainConfig {
   // Throws parl::Error naming the option when values do not fit together.
   void check() const;
   int64_t rollouts_per_batch() const { return batch_rollouts > 0 ? batch_rollouts : actors; }
+  int64_t rank() const { return learner_rank < 0 ? 0 : learner_rank; }
 };
 PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (env, "environment (see: parl list envs)"),
@@ -81,7 +87,14 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (deterministic, "bit-identical metrics for the same seed and machine"),
             (max_replacements, "failed actors replaced before the run gives up"),
             (actor_timeout, "seconds after which an actor without its rollout counts as failed; 0: never"),
-            (device, "where learning runs: cpu or cuda:N"), (log_steps, "agent steps between rows of metrics.csv"),
+            (device, "where learning runs: cpu, cuda:N, or cuda:* for one GPU per learner"),
+            (learners, "learners that share every update; each has --actors actors of its own (docs/learners.md)"),
+            (learner_rank,
+             "which learner this command is, 0 to learners - 1, when they are started one by one on several machines; "
+             "-1: this command starts all of them here"),
+            (learner_address, "with --learner-rank: host:port at which learner 0 waits for the others"),
+            (learner_timeout, "seconds that the learners wait for one that does not answer, before the run ends"),
+            (log_steps, "agent steps between rows of metrics.csv"),
             (status_seconds, "seconds between status lines"), (checkpoint_steps, "agent steps between checkpoints"),
             (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),
             (eval_steps, "agent steps between evaluations; 0: none"), (eval_episodes, "episodes per evaluation"),

@@ -19,6 +19,8 @@
 #include "parl/train/actor_pool.h"
 #include "parl/train/checkpoint.h"
 #include "parl/train/evaluate.h"
+#include "parl/train/learner_team.h"
+#include "parl/train/learners.h"
 #include "parl/train/metrics.h"
 #include "parl/train/program.h"
 #include "parl/train/run_dir.h"
@@ -32,19 +34,23 @@ constexpr size_t kReturnWindow = 100;
 
 class Trainer {
  public:
-  Trainer(const TrainConfig& config, const TrainHooks& hooks);
+  // `group`: null when this learner is alone.
+  Trainer(const TrainConfig& config, const TrainHooks& hooks, std::shared_ptr<LearnerGroup> group);
   TrainSummary run();
 
  private:
   void announce() const;
+  void join_team();
   void restore();
   void init_from(const std::string& checkpoint);
   void start_actors();
   bool collect();
   std::optional<Rollout> next_rollout();
-  bool collect_or_save();
+  bool collect_round();
+  [[noreturn]] void give_up(const std::string& why, const std::exception_ptr& own);
   bool asked_to_stop() const { return hooks_.stop && *hooks_.stop; }
   void account(const Rollout& rollout);
+  void absorb(const LearnerNews& news);
   void learn();
   void dump_batch(const Batch& batch, const NonFiniteError& error) const;
   void after_update();
@@ -60,6 +66,7 @@ class Trainer {
 
   TrainConfig config_;
   const TrainHooks& hooks_;
+  LearnerTeam team_;
   EnvSpec env_spec_;
   ModelSpec model_spec_;
   std::unique_ptr<Algorithm> algorithm_;
@@ -71,7 +78,9 @@ class Trainer {
   WindowStat returns_{kReturnWindow}, lengths_{kReturnWindow};
   std::unique_ptr<RemoteManager> manager_;
   std::unique_ptr<ActorPool> pool_;
-  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<RunLog> log_;  // of learner 0
+  LearnerNews news_;             // of this learner, since the last round
+  LearnerRound round_;           // the last one; its news are absorbed
   std::vector<Rollout> rollouts_;
   BatchBuffer buffer_;
   Clock::time_point start_ = Clock::now();
@@ -92,26 +101,29 @@ std::unique_ptr<Algorithm> learner_of(TrainConfig& c, const EnvSpec& env) {
   return make_learner(c, env);
 }
 
-Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
+Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks, std::shared_ptr<LearnerGroup> group)
     : config_(config),
       hooks_(hooks),
+      team_(std::move(group)),
       env_spec_(probe_env(config)->spec()),
       model_spec_(model_spec_of(env_spec_)),
       algorithm_(learner_of(config_, env_spec_)),
-      run_dir_(config.run) {
+      run_dir_(directory_of(config)) {
   run_dir_.start_log();
-  restored_ = load_latest_checkpoint(run_dir_.path());
+  if (team_.leads()) restored_ = load_latest_checkpoint(run_dir_.path());
+  join_team();
   restore();
+  if (!restored_) algorithm_->set_weights(team_.share(algorithm_->get_weights()));
   next_log_ = next_multiple(config_.log_steps);
   next_checkpoint_ = next_multiple(config_.checkpoint_steps);
   next_eval_ = next_multiple(config_.eval_steps);
-  if (why_stop().empty()) run_dir_.save_config(config_to_json(config_));
+  if (why_stop().empty()) run_dir_.save_config(saved_settings(config_));
   RunLog::Start start{progress_.steps, progress_.steps, progress_.seconds, progress_.row};
   if (progress_.partial_row && why_stop().empty()) {
     start.rows_until = progress_.steps - 1;
     progress_.partial_row = false;
   }
-  log_ = std::make_unique<RunLog>(run_dir_, config_, start, hooks_.show_status);
+  if (team_.leads()) log_ = std::make_unique<RunLog>(run_dir_, config_, start, hooks_.show_status);
   announce();
   start_actors();
 }
@@ -123,11 +135,19 @@ void Trainer::announce() const {
   log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,
              config_.envs_per_actor, config_.rollout_length, config_.engine,
              config_.deterministic ? ", deterministic" : "", config_.seed, run_dir_.path());
+  if (!team_.alone()) log().info("learner {} of {}, each with such actors", team_.rank(), team_.size());
+}
+
+void Trainer::join_team() {
+  if (team_.alone()) return;
+  team_.require_same(config_);
+  program().algorithm(config_.algorithm).share_gradients(*algorithm_, team_.group());
+  team_.share(restored_);
 }
 
 void Trainer::restore() {
   if (!restored_) {
-    if (!config_.init_from.empty()) init_from(find_checkpoint(config_.init_from, true));
+    if (!config_.init_from.empty() && team_.leads()) init_from(find_checkpoint(config_.init_from, true));
     return;
   }
   if (!config_.init_from.empty()) log().info("--init-from is for new runs: this one goes on with its own weights");
@@ -175,11 +195,13 @@ void Trainer::start_actors() {
   options.on_policy = config_.max_lag == 0;
   options.max_replacements = config_.max_replacements;
   const bool exact = restored_ && config_.deterministic && restored_->deterministic;
+  if (exact) team_.take_part(*restored_, config_.actors);
   std::vector<Rollout> waiting;
   if (exact && !options.on_policy) waiting = std::move(restored_->waiting);
   options.first_version = progress_.updates;
   if (config_.deterministic) options.first_sequence = progress_.updates + (waiting.empty() ? 0 : 1);
   options.timeout = config_.actor_timeout;
+  options.packed = config_.engine.starts_with("tcp:");
   pool_ = std::make_unique<ActorPool>(*manager_, options, actors);
   if (exact) pool_->restore(restored_->actors, std::move(waiting));
   restored_.reset();
@@ -215,40 +237,66 @@ bool Trainer::collect() {
     const int64_t lag = progress_.updates - rollout->version;
     account(*rollout);
     if (lag > config_.max_lag && !program().algorithm(config_.algorithm).off_policy) {
-      ++progress_.dropped_rollouts;
+      ++news_.dropped_rollouts;
       continue;
     }
-    lag_.add(static_cast<double>(lag));
-    log_->add_lag(lag);
+    news_.lags.push_back(lag);
     rollouts_.push_back(std::move(*rollout));
   }
   return true;
 }
 
-// No actor can be had any more: what was learnt is saved before the error goes on.
-bool Trainer::collect_or_save() {
+// Collects, and hears from the other learners how they did. False: one of them was asked to stop.
+bool Trainer::collect_round() {
+  std::exception_ptr own;
   try {
-    return collect();
+    news_.whole = collect();
   } catch (const std::exception& error) {
-    if (progress_.updates == 0) throw;
-    log().error("stopping: {}", error.what());
+    news_.failure = error.what();
+    own = std::current_exception();
+  }
+  news_.stop = asked_to_stop();
+  news_.seconds = elapsed();
+  news_.actors_replaced = pool_->replaced();
+  round_ = team_.exchange(std::exchange(news_, {}));
+  for (const LearnerNews& news : std::exchange(round_.news, {})) absorb(news);
+  if (!round_.failure.empty()) give_up(round_.failure, own);
+  return round_.whole;
+}
+
+// No actor can be had any more: what was learnt is saved before the error goes on.
+void Trainer::give_up(const std::string& why, const std::exception_ptr& own) {
+  if (progress_.updates > 0) {
+    log().error("stopping: {}", why);
     try {
       checkpoint_now(false);
     } catch (const std::exception& failed) {
       log().error("no checkpoint could be written: {}", failed.what());
     }
-    throw;
   }
+  if (own) std::rethrow_exception(own);
+  raise("{}", why);
 }
 
 void Trainer::account(const Rollout& rollout) {
-  phases_.env += rollout.env_seconds * static_cast<double>(config_.pool_threads);
-  phases_.act += rollout.act_seconds;
-  for (const Episode& e : rollout.episodes) {
+  news_.env_seconds += rollout.env_seconds * static_cast<double>(config_.pool_threads);
+  news_.act_seconds += rollout.act_seconds;
+  news_.episodes.insert(news_.episodes.end(), rollout.episodes.begin(), rollout.episodes.end());
+}
+
+void Trainer::absorb(const LearnerNews& news) {
+  phases_.env += news.env_seconds;
+  phases_.act += news.act_seconds;
+  progress_.dropped_rollouts += news.dropped_rollouts;
+  for (const int64_t lag : news.lags) {
+    lag_.add(static_cast<double>(lag));
+    if (log_) log_->add_lag(lag);
+  }
+  for (const Episode& e : news.episodes) {
     ++progress_.episodes;
     returns_.add(e.raw_return);
     lengths_.add(static_cast<double>(e.length));
-    log_->add_episode(e);
+    if (log_) log_->add_episode(e);
     if (hooks_.on_episode) hooks_.on_episode(e, progress_.steps);
   }
 }
@@ -259,15 +307,16 @@ void Trainer::learn() {
   rollouts_.clear();  // their memory goes back to the actors while we learn
   LearnStats stats;
   try {
-    stats = algorithm_->learn(config_.device == "cpu" ? batch : batch.to(at::Device(config_.device)), progress_.steps);
+    const std::string device = device_of(config_);
+    stats = algorithm_->learn(device == "cpu" ? batch : batch.to(at::Device(device)), progress_.steps);
   } catch (const NonFiniteError& error) {
     dump_batch(batch, error);
     throw;
   }
-  phases_.learn += seconds_since(started) * static_cast<double>(algorithm_->learner_threads());
-  progress_.steps += batch.steps();
+  phases_.learn += seconds_since(started) * static_cast<double>(algorithm_->learner_threads() * team_.size());
+  progress_.steps += batch.steps() * team_.size();
   ++progress_.updates;
-  log_->add_update(stats);
+  if (log_) log_->add_update(stats);
   if (hooks_.on_update) hooks_.on_update({progress_.steps, progress_.updates, &stats, &batch});
 }
 
@@ -284,10 +333,11 @@ void Trainer::dump_batch(const Batch& batch, const NonFiniteError& error) const 
 }
 
 std::string Trainer::why_stop() const {
-  if (asked_to_stop()) return "interrupted";
+  if (team_.alone() ? asked_to_stop() : round_.stop) return "interrupted";
   if (config_.until_return && returns_.full() && returns_.mean() >= *config_.until_return) return "until_return";
   if (progress_.steps >= config_.steps) return "steps";
-  if (config_.until_seconds > 0 && elapsed() >= config_.until_seconds) return "until_seconds";
+  const double seconds = team_.alone() ? elapsed() : round_.seconds;
+  if (config_.until_seconds > 0 && seconds >= config_.until_seconds) return "until_seconds";
   return "";
 }
 
@@ -315,10 +365,10 @@ void Trainer::evaluate_now() {
 void Trainer::checkpoint_now(bool at_rest) {
   Checkpoint c;
   progress_.seconds = earlier_seconds_ + elapsed();
-  progress_.actors_replaced = earlier_replaced_ + pool_->replaced();
+  progress_.actors_replaced = earlier_replaced_ + round_.actors_replaced;
   progress_.returns.assign(returns_.values().begin(), returns_.values().end());
   progress_.lengths.assign(lengths_.values().begin(), lengths_.values().end());
-  if (!progress_.partial_row) progress_.row = log_->row();
+  if (log_ && !progress_.partial_row) progress_.row = log_->row();
   bool best = std::exchange(save_best_, false);
   if (config_.eval_steps == 0 && returns_.full() && (!progress_.has_best || returns_.mean() > progress_.best_return)) {
     best = true;
@@ -329,9 +379,12 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.weights = algorithm_->get_weights();
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
-  c.config = config_to_json(config_);
+  c.config = saved_settings(config_);
   c.policy = policy_metadata(config_.model, model_spec_, independent_agents(config_.policies, env_spec_));
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
+  team_.require_equal(c.weights);
+  if (c.deterministic) team_.gather(c, config_.actors);
+  if (!team_.leads()) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
   prune_checkpoints(run_dir_.path(), config_.keep_checkpoints);
@@ -341,8 +394,10 @@ void Trainer::checkpoint_now(bool at_rest) {
 void Trainer::after_update() {
   if (config_.eval_steps > 0 && progress_.steps >= next_eval_) {
     next_eval_ = next_multiple(config_.eval_steps);
-    evaluate_now();
+    if (team_.leads()) evaluate_now();
+    save_best_ = team_.decide(save_best_);
   }
+  if (!log_) return;
   const RunCounters now = counters();
   if (progress_.steps >= next_log_) {
     next_log_ = next_multiple(config_.log_steps);
@@ -353,7 +408,7 @@ void Trainer::after_update() {
 
 // The end of the curve, where no row is due. A run that goes on later cuts it away again.
 void Trainer::finish_row(const std::string& reason) {
-  if (reason == "interrupted" || log_->row_steps() == progress_.steps) return;
+  if (!log_ || reason == "interrupted" || log_->row_steps() == progress_.steps) return;
   progress_.row = log_->row();
   progress_.partial_row = true;
   log_->write_row(counters());
@@ -369,7 +424,7 @@ RunCounters Trainer::counters() const {
   counters.length_mean = lengths_.mean();
   counters.episodes_in_mean = static_cast<int64_t>(returns_.count());
   counters.dropped_rollouts = progress_.dropped_rollouts;
-  counters.actors_replaced = earlier_replaced_ + pool_->replaced();
+  counters.actors_replaced = earlier_replaced_ + round_.actors_replaced;
   counters.queue_fill = static_cast<double>(pool_->waiting()) / pool_->actors();
   counters.seconds = earlier_seconds_ + elapsed();
   counters.phases = phases_;
@@ -382,7 +437,7 @@ TrainSummary Trainer::run() {
   std::string reason = why_stop();
   const bool nothing_to_do = !reason.empty();
   while (reason.empty()) {
-    if (!collect_or_save()) {
+    if (!collect_round()) {
       reason = "interrupted";
       checkpoint_now(!config_.deterministic);
       break;
@@ -399,7 +454,7 @@ TrainSummary Trainer::run() {
   }
   if (nothing_to_do) log().info("nothing to do: the run already has {} agent steps ({})", progress_.steps, reason);
   const TrainSummary s = summary(reason);
-  log_->finish();
+  if (log_) log_->finish();
   pool_->stop();
   return s;
 }
@@ -423,7 +478,7 @@ TrainSummary Trainer::summary(const std::string& reason) const {
     s.act_share = phases_.act / busy;
     s.learn_share = phases_.learn / busy;
   }
-  s.actors_replaced = earlier_replaced_ + pool_->replaced();
+  s.actors_replaced = earlier_replaced_ + round_.actors_replaced;
   s.dropped_rollouts = progress_.dropped_rollouts;
   s.rss_mb = rss_mb();
   return s;
@@ -431,26 +486,8 @@ TrainSummary Trainer::summary(const std::string& reason) const {
 
 }  // namespace
 
-ActorConfig actor_config(const TrainConfig& config, int64_t index) {
-  ActorConfig a;
-  a.env = config.env;
-  a.env_args = config.env_args;
-  a.model = config.model;
-  a.policies = config.policies;
-  a.data = config.data;
-  a.algorithm = config.algorithm;
-  AnyConfig settings = config.settings;
-  a.settings = config_to_json(settings.fields(""));
-  a.actor = index;
-  a.envs = config.envs_per_actor;
-  a.first_env = index * config.envs_per_actor;
-  a.length = config.rollout_length;
-  a.pool_threads = config.pool_threads;
-  a.seed = static_cast<uint64_t>(config.seed);
-  return a;
-}
-
-TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
+TrainSummary train(const TrainConfig& given, const TrainHooks& hooks) {
+  const TrainConfig config = with_learner_place(given);
   config.check();
   PARL_CHECK(
       config.device == "cpu" || torch::cuda::is_available(),
@@ -458,19 +495,10 @@ TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
       config.device);
   const bool begins = config.init_from.empty() || latest_checkpoint(config.run);
   if (!begins) find_checkpoint(config.init_from, true);  // before there is a directory
-  return Trainer(config, hooks).run();
-}
-
-LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
-  LoadedRun run;
-  run.checkpoint = find_checkpoint(run_or_checkpoint, prefer_best);
-  Checkpoint c = load_checkpoint_weights(run.checkpoint);
-  run.config = train_config_of(c.config, run.checkpoint + "/config.json");
-  run.algorithm = make_actor(run.config.algorithm, run.config.settings, run.config.model, run.config.policies,
-                             probe_env(run.config)->spec());
-  run.algorithm->set_weights(c.weights);
-  run.steps = c.progress.steps;
-  return run;
+  if (config.learners == 1) return Trainer(config, hooks, nullptr).run();
+  return train_with_others(config, hooks, [&](const TrainConfig& own, std::shared_ptr<LearnerGroup> group) {
+    return Trainer(own, hooks, std::move(group)).run();
+  });
 }
 
 }  // namespace parl
