@@ -327,7 +327,7 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
   c.config = config_to_json(config_);
-  c.policy = policy_metadata(config_.model, model_spec_of(env_spec_));
+  c.policy = policy_metadata(config_.model, model_spec_, program().algorithm(config_.algorithm).tanh_policy);
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
