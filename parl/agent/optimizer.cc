@@ -29,12 +29,16 @@ double sum_of_squares(const float* g, int64_t n) {
   return total;
 }
 
+// Square roots that set no errno become vector instructions.
+#pragma GCC push_options
+#pragma GCC optimize("no-math-errno")
+
 struct RmspropRule {
   float lr, scale, alpha, eps;
   void operator()(float& p, float g, float&, float& v) const {
     g *= scale;
     v = alpha * v + (1 - alpha) * g * g;
-    p -= lr * g / (std::sqrt(v) + eps);
+    p -= lr * g / (__builtin_sqrtf(v) + eps);
   }
 };
 
@@ -44,7 +48,7 @@ struct AdamRule {
     g *= scale;
     m = beta1 * m + (1 - beta1) * g;
     v = beta2 * v + (1 - beta2) * g * g;
-    p -= step_size * m / (std::sqrt(v) * inverse_sqrt_correction + eps);
+    p -= step_size * m / (__builtin_sqrtf(v) * inverse_sqrt_correction + eps);
   }
 };
 
@@ -59,9 +63,11 @@ void apply(const Rule& rule, float* __restrict p, const float* __restrict g, flo
   }
 }
 
+#pragma GCC pop_options
+
 }  // namespace
 
-FlatParameters::FlatParameters(Model& model) {
+FlatParameters::FlatParameters(torch::nn::Module& model) {
   torch::NoGradGuard no_grad;
   int64_t size = 0;
   at::Device device(at::kCPU);
@@ -80,10 +86,10 @@ FlatParameters::FlatParameters(Model& model) {
     view.copy_(entry.parameter);
     entry.parameter.set_data(view);
   }
-  bind(model);
+  bind();
 }
 
-FlatParameters::FlatParameters(Model& model, const FlatParameters& source)
+FlatParameters::FlatParameters(torch::nn::Module& model, const FlatParameters& source)
     : values_(source.values_), entries_(source.entries_) {
   torch::NoGradGuard no_grad;
   auto named = model.named_parameters();
@@ -95,10 +101,10 @@ FlatParameters::FlatParameters(Model& model, const FlatParameters& source)
     mine.set_data(view(values_, i));
     entries_[i].parameter = mine;
   }
-  bind(model);
+  bind();
 }
 
-void FlatParameters::bind(Model&) {
+void FlatParameters::bind() {
   gradients_ = torch::zeros_like(values_);
   for (size_t i = 0; i < entries_.size(); ++i) {
     entries_[i].gradient = view(gradients_, i);

@@ -1,4 +1,4 @@
-// FlatParameters: a model's parameters and gradients as views of two flat buffers, so that the gradient norm and the
+// FlatParameters: a module's parameters and gradients as views of two flat buffers, so that the gradient norm and the
 // update are one pass each. FlatOptimizer: RMSProp and Adam on them, equal to torch.optim's formulas.
 //
 // RMSProp (torch.optim.RMSprop, centered = false, momentum = 0): v = alpha v + (1 - alpha) g^2;  p -= lr g / (sqrt(v) +
@@ -23,9 +23,9 @@ class FlatParameters {
  public:
   // Moves the model's parameters into one buffer and gives every one a gradient in another. Do not move the model to
   // another device afterwards.
-  explicit FlatParameters(Model& model);
+  explicit FlatParameters(torch::nn::Module& model);
   // The same values as `source` (no copy: both models then read the same memory), with gradients of its own.
-  FlatParameters(Model& model, const FlatParameters& source);
+  FlatParameters(torch::nn::Module& model, const FlatParameters& source);
 
   at::Tensor& values() { return values_; }  // [n] float32
   at::Tensor& gradients() { return gradients_; }
@@ -52,7 +52,7 @@ class FlatParameters {
   at::Tensor view(const at::Tensor& flat, size_t i) const;
 
  private:
-  void bind(Model& model);
+  void bind();
   at::Tensor values_, gradients_;
   std::vector<Entry> entries_;
 };

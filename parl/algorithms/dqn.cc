@@ -6,6 +6,7 @@
 
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/finite_batch.h"
 #include "parl/core/check.h"
 
 namespace parl {
@@ -167,13 +168,7 @@ void Dqn::update(double lr, double beta) {
 LearnStats Dqn::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   Learner& l = learner();
-  // What is not finite would stay in the buffer and come up later, far from its cause.
-  for (const auto& [name, tensor] : {std::pair{"reward", batch.reward}, std::pair{"obs", batch.obs}}) {
-    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>()) {
-      throw NonFiniteError(name, fmt::format("NaN or inf in '{}' of a rollout; nothing was learnt from it", name),
-                           batch, model_->get_weights());
-    }
-  }
+  check_finite(batch, *model_);
   l.replay.add(batch);
   const double steps = static_cast<double>(agent_steps + batch.steps());
   const double lr = l.lr.at(steps), beta = l.beta.at(steps);

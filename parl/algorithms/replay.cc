@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
@@ -67,7 +68,9 @@ void ReplayBuffer::allocate(const Batch& batch) {
   if (stores_frames()) shape.pop_back();
   shape.insert(shape.begin(), {slots_, rows()});
   obs_ = torch::empty(shape, batch.obs.scalar_type());  // pages come as they are written
-  action_ = torch::zeros({slots_, length_}, at::kLong);
+  std::vector<int64_t> actions = batch.action.sizes().vec();
+  actions[0] = slots_;
+  action_ = torch::zeros(actions, batch.action.scalar_type());
   reward_ = torch::zeros({slots_, length_});
   terminated_ = torch::zeros({slots_, length_}, at::kBool);
   truncated_ = torch::zeros({slots_, length_}, at::kBool);
@@ -80,7 +83,9 @@ void ReplayBuffer::store_whole() {
   shape.insert(shape.begin(), {slots_, length_ + 1});
   const at::Tensor whole = torch::empty(shape, obs_.scalar_type());
   for (int64_t slot = 0; slot < filled_; ++slot) {
-    for (int64_t t = 0; t <= length_; ++t) read_obs(slot, t, whole[slot][t]);
+    for (int64_t t = 0; t <= length_; ++t) {
+      read_obs(slot, t, static_cast<std::byte*>(whole[slot][t].mutable_data_ptr()));
+    }
   }
   obs_ = whole;
   depth_ = 1;
@@ -93,6 +98,9 @@ void ReplayBuffer::add(const Batch& given) {
              batch.length());
   PARL_CHECK(batch.obs.sizes().slice(2) == at::IntArrayRef(obs_shape_) && batch.obs.scalar_type() == obs_.scalar_type(),
              "the replay buffer was begun with observations of another shape or type");
+  PARL_CHECK(batch.action.sizes().slice(1) == action_.sizes().slice(1) &&
+                 batch.action.scalar_type() == action_.scalar_type(),
+             "the replay buffer was begun with actions of another shape or type");
   if (stores_frames() && !is_frame_stack(batch)) store_whole();
   for (int64_t b = 0; b < batch.unrolls(); ++b) add_unroll(batch, b);
 }
@@ -111,7 +119,7 @@ void ReplayBuffer::add_unroll(const Batch& batch, int64_t b) {
   const int64_t count = batch.final_index.defined() ? batch.final_index.numel() : 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t at = batch.final_index.const_data_ptr<int64_t>()[i];
-    if (at / length_ == b) finals.emplace_back(at % length_, batch.final_obs[i].clone());
+    if (at / length_ == b) finals.emplace_back(at % length_, batch.final_obs[i].clone(at::MemoryFormat::Contiguous));
   }
   if (!options_.prioritized) return;
   for (int64_t t = 0; t < length_; ++t) tree_.set(slot * length_ + t, max_priority_);
@@ -136,14 +144,16 @@ int64_t ReplayBuffer::last_reset(int64_t slot, int64_t t) const {
   return 0;
 }
 
-void ReplayBuffer::read_obs(int64_t slot, int64_t t, at::Tensor into) const {
+void ReplayBuffer::read_obs(int64_t slot, int64_t t, std::byte* into) const {
   if (!stores_frames()) {
-    into.copy_(obs_[slot][t]);
+    const size_t row = obs_.nbytes() / static_cast<size_t>(slots_ * rows());
+    const auto* from = static_cast<const std::byte*>(obs_.const_data_ptr());
+    std::memcpy(into, from + static_cast<size_t>(slot * rows() + t) * row, row);
     return;
   }
   const int64_t reset = last_reset(slot, t), pixels = obs_shape_[0] * obs_shape_[1];
   const uint8_t* frames = obs_.const_data_ptr<uint8_t>() + slot * rows() * pixels;
-  uint8_t* to = into.mutable_data_ptr<uint8_t>();
+  auto* to = reinterpret_cast<uint8_t*>(into);
   for (int64_t c = 0; c < depth_; ++c) {
     // Row depth - 1 holds the newest frame of obs[0]; those before it its older ones.
     int64_t step = t - (depth_ - 1 - c);
@@ -160,17 +170,37 @@ const at::Tensor& ReplayBuffer::final_of(int64_t slot, int64_t t) const {
   raise("a truncated step has no final observation in the replay buffer");
 }
 
-ReplaySample ReplayBuffer::sample(int64_t n, double beta) {
-  PARL_CHECK(size() > 0, "nothing to sample from: the replay buffer is empty");
-  std::vector<int64_t> shape = obs_shape_;
+void ReplayBuffer::shape_sample(ReplaySample& out, int64_t n) const {
+  out.index.clear();
+  if (out.obs.defined() && out.obs.size(0) == n && out.obs.sizes().slice(1) == at::IntArrayRef(obs_shape_)) {
+    out.weight.fill_(1);
+    return;
+  }
+  std::vector<int64_t> shape = obs_shape_, action = action_.sizes().slice(2).vec();
   shape.insert(shape.begin(), n);
-  ReplaySample out;
+  action.insert(action.begin(), n);
   out.obs = torch::empty(shape, obs_.scalar_type());
   out.next_obs = torch::empty(shape, obs_.scalar_type());
-  out.action = torch::empty({n}, at::kLong);
+  out.action = torch::empty(action, action_.scalar_type());
   out.reward = torch::empty({n});
   out.discount = torch::empty({n});
   out.weight = torch::ones({n});
+}
+
+ReplaySample ReplayBuffer::sample(int64_t n, double beta) {
+  ReplaySample out;
+  sample_into(out, n, beta);
+  return out;
+}
+
+void ReplayBuffer::sample_into(ReplaySample& out, int64_t n, double beta) {
+  PARL_CHECK(size() > 0, "nothing to sample from: the replay buffer is empty");
+  shape_sample(out, n);
+  const size_t obs_bytes = out.obs.nbytes() / static_cast<size_t>(n);
+  const size_t action_bytes = out.action.nbytes() / static_cast<size_t>(n);
+  const auto place = [](at::Tensor& tensor, size_t bytes, int64_t i) {
+    return static_cast<std::byte*>(tensor.mutable_data_ptr()) + static_cast<size_t>(i) * bytes;
+  };
   const double total = tree_.total();
   float* weight = out.weight.mutable_data_ptr<float>();
   for (int64_t i = 0; i < n; ++i) {
@@ -183,6 +213,7 @@ ReplaySample ReplayBuffer::sample(int64_t n, double beta) {
     if (options_.prioritized) {
       weight[i] = static_cast<float>(std::pow(static_cast<double>(size()) * tree_.get(at) / total, -beta));
     }
+    std::byte* next_obs = place(out.next_obs, obs_bytes, i);
     double reward = 0, discount = 1;
     int64_t t = first;
     bool ended = false;
@@ -193,20 +224,21 @@ ReplaySample ReplayBuffer::sample(int64_t n, double beta) {
         discount = 0;
         ended = true;
       } else if (truncated_.const_data_ptr<bool>()[slot * length_ + t]) {
-        out.next_obs[i].copy_(final_of(slot, t));
+        std::memcpy(next_obs, final_of(slot, t).const_data_ptr(), obs_bytes);
         ended = true;
       }
     }
-    if (!ended) read_obs(slot, t, out.next_obs[i]);
-    if (discount == 0) out.next_obs[i].zero_();
-    read_obs(slot, first, out.obs[i]);
-    out.action.mutable_data_ptr<int64_t>()[i] = action_.const_data_ptr<int64_t>()[at];
+    if (!ended) read_obs(slot, t, next_obs);
+    if (discount == 0) std::memset(next_obs, 0, obs_bytes);
+    read_obs(slot, first, place(out.obs, obs_bytes, i));
+    std::memcpy(place(out.action, action_bytes, i),
+                static_cast<const std::byte*>(action_.const_data_ptr()) + static_cast<size_t>(at) * action_bytes,
+                action_bytes);
     out.reward.mutable_data_ptr<float>()[i] = static_cast<float>(reward);
     out.discount.mutable_data_ptr<float>()[i] = static_cast<float>(discount);
     out.index.push_back(at);
   }
   if (options_.prioritized) out.weight.div_(out.weight.max());
-  return out;
 }
 
 void ReplayBuffer::update_priorities(const std::vector<int64_t>& index, const at::Tensor& errors) {

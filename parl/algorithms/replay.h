@@ -15,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -52,7 +53,7 @@ struct ReplayOptions {
 
 struct ReplaySample {
   at::Tensor obs, next_obs;             // [N, ...obs_shape] in the batch's dtype
-  at::Tensor action;                    // [N] int64
+  at::Tensor action;                    // [N] int64, or [N, A] float32
   at::Tensor reward, discount, weight;  // [N] float32; weights are 1 when sampling is uniform
   std::vector<int64_t> index;           // for update_priorities
 };
@@ -68,6 +69,8 @@ class ReplayBuffer {
   bool stores_frames() const { return depth_ > 1; }
 
   ReplaySample sample(int64_t n, double beta = 1.0);
+  // The same into the memory of `out`, where that has the right shapes.
+  void sample_into(ReplaySample& out, int64_t n, double beta = 1.0);
   // errors [N]: TD errors of the sample's steps; the sign is ignored.
   void update_priorities(const std::vector<int64_t>& index, const at::Tensor& errors);
 
@@ -81,16 +84,17 @@ class ReplayBuffer {
   void store_whole();  // leaves frame storage
   void add_unroll(const Batch& batch, int64_t b);
   void write_obs(int64_t slot, const at::Tensor& obs);            // [T+1, ...]
-  void read_obs(int64_t slot, int64_t t, at::Tensor into) const;  // one observation
+  void read_obs(int64_t slot, int64_t t, std::byte* into) const;  // one observation
   int64_t last_reset(int64_t slot, int64_t t) const;  // first row of t's episode in the unroll; 0: before it
   const at::Tensor& final_of(int64_t slot, int64_t t) const;
+  void shape_sample(ReplaySample& out, int64_t n) const;
   int64_t rows() const { return stores_frames() ? depth_ + length_ : length_ + 1; }
 
   ReplayOptions options_;
   int64_t slots_ = 0, length_ = 0, next_ = 0, filled_ = 0, depth_ = 1;
   std::vector<int64_t> obs_shape_;
   at::Tensor obs_;                                       // [slots, rows, ...]: observations, or frames [H, W]
-  at::Tensor action_, reward_, terminated_, truncated_;  // [slots, T]
+  at::Tensor action_, reward_, terminated_, truncated_;  // [slots, T]; continuous actions [slots, T, A]
   std::vector<std::vector<std::pair<int64_t, at::Tensor>>> finals_;  // by slot: (t, final observation)
   SumTree tree_;
   double max_priority_ = 1;

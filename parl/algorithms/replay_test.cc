@@ -242,6 +242,34 @@ TEST(Replay, ContinuesToTheBit) {
   }
 }
 
+TEST(Replay, ContinuousActionsStayWithTheirSteps) {
+  ReplayBuffer replay({.capacity = 8, .n_step = 1, .gamma = 0.9, .seed = 3});
+  Counter env;
+  const auto continuous = [&](std::map<int64_t, char> ends) {
+    Batch b = env.unroll(4, std::move(ends));
+    b.action = at::stack({b.obs.narrow(1, 0, 4).squeeze(2), -b.obs.narrow(1, 0, 4).squeeze(2)}, 2) / 1000;
+    b.behaviour_logits = torch::zeros({1, 4, 4});
+    return b;
+  };
+  replay.add(continuous({{1, 't'}}));
+  replay.add(continuous({{2, 'x'}}));
+  ReplaySample sample;
+  replay.sample_into(sample, 40);
+  const void* memory = sample.obs.const_data_ptr();
+  replay.sample_into(sample, 40);
+  EXPECT_EQ(sample.obs.const_data_ptr(), memory);  // used again
+  EXPECT_EQ(sample.index.size(), 40u);
+  ASSERT_EQ(sample.action.sizes(), at::IntArrayRef({40, 2}));
+  EXPECT_TRUE(sample.action.select(1, 0).equal(sample.obs.squeeze(1) / 1000));
+  EXPECT_TRUE(sample.action.select(1, 1).equal(-sample.obs.squeeze(1) / 1000));
+  Weights state;
+  replay.append_state(state);
+  ReplayBuffer other({.capacity = 8, .n_step = 1, .gamma = 0.9, .seed = 3});
+  other.set_state(state);
+  EXPECT_TRUE(other.sample(40).action.equal(replay.sample(40).action));
+  EXPECT_THROW(replay.add(env.unroll(4)), Error);  // whole numbers now
+}
+
 TEST(Replay, AnEmptyOneSaysSo) { EXPECT_THROW(ReplayBuffer({}).sample(1), Error); }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "parl/agent/gaussian.h"
 #include "parl/agent/per_agent.h"
 #include "parl/agent/safetensors.h"
+#include "parl/agent/tanh_gaussian.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 
@@ -53,7 +54,8 @@ DType dtype_named(const std::string& name) {
 
 }  // namespace
 
-Policy::Policy(std::shared_ptr<Model> model, ModelSpec spec) : model_(std::move(model)), spec_(std::move(spec)) {
+Policy::Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh)
+    : model_(std::move(model)), spec_(std::move(spec)), tanh_(tanh) {
   model_->eval();
 }
 
@@ -65,7 +67,7 @@ PolicyValue Policy::forward(const at::Tensor& obs) const {
 at::Tensor Policy::act(const at::Tensor& obs) const {
   const at::Tensor policy = forward(obs).logits;
   if (spec_.action_size == 0) return policy.argmax(1);
-  at::Tensor out = gaussian_mean(policy.cpu());
+  at::Tensor out = tanh_ ? tanh_mean(policy.cpu()) : gaussian_mean(policy.cpu());
   for (int64_t i = 0; i < out.size(0); ++i) {
     float* row = out.mutable_data_ptr<float>() + i * spec_.action_size;
     map_action(spec_, row, row);
@@ -93,7 +95,7 @@ std::vector<float> Policy::act_values(std::span<const std::byte> obs) const {
   return {action.const_data_ptr<float>(), action.const_data_ptr<float>() + spec_.action_size};
 }
 
-std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec,
+std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec, bool tanh,
                                                    const std::vector<std::string>& agents) {
   const auto list = [](const std::vector<double>& bounds) { return fmt::format("{}", fmt::join(bounds, ",")); };
   return {{"model", model},
@@ -102,7 +104,8 @@ std::map<std::string, std::string> policy_metadata(const std::string& model, con
           {"action_high", list(spec.action_high)},
           {"obs_shape", fmt::format("{}", fmt::join(spec.obs_shape, ","))},
           {"obs_dtype", std::string(dtype_name(spec.obs_dtype))},
-          {"num_actions", std::to_string(spec.num_actions)}};
+          {"num_actions", std::to_string(spec.num_actions)},
+          {"tanh", tanh ? "1" : "0"}};
 }
 
 std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models, const std::string& agent) {
@@ -128,7 +131,8 @@ std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry
   } catch (const Error& error) {
     raise("'{}' does not fit the network '{}': {}", file.string(), metadata.at("model"), error.what());
   }
-  return std::make_unique<Policy>(std::move(model), std::move(spec));
+  const auto tanh = metadata.find("tanh");  // earlier versions had no such policies
+  return std::make_unique<Policy>(std::move(model), std::move(spec), tanh != metadata.end() && tanh->second == "1");
 }
 
 }  // namespace parl

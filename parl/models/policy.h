@@ -23,11 +23,12 @@ namespace parl {
 
 class Policy {
  public:
-  Policy(std::shared_ptr<Model> model, ModelSpec spec);
+  // tanh: the policy's own continuous action is the tanh of the mean (agent/tanh_gaussian.h), not the mean.
+  Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh = false);
 
   // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).
   int64_t act(std::span<const std::byte> obs) const;
-  // The same for continuous actions: the policy's mean, in the environment's units.
+  // The same for continuous actions: the policy's mean, or its tanh, in the environment's units.
   std::vector<float> act_values(std::span<const std::byte> obs) const;
   // The same for many: obs [N, ...obs_shape] -> [N] int64, or [N, A] float32 in the environment's units.
   at::Tensor act(const at::Tensor& obs) const;
@@ -41,10 +42,12 @@ class Policy {
   at::Tensor one(std::span<const std::byte> obs) const;  // [1, ...obs_shape]
   std::shared_ptr<Model> model_;
   ModelSpec spec_;
+  bool tanh_;
 };
 
-// What save_safetensors' metadata must say for load_policy. `agents`: those that have networks of their own.
-std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec,
+// What save_safetensors' metadata must say for load_policy. `tanh`: actions are the tanh of what the network draws; `agents`:
+// those that have networks of their own.
+std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec, bool tanh = false,
                                                    const std::vector<std::string>& agents = {});
 
 // `path`: a run directory (its best checkpoint, or failing that the newest), a checkpoint folder, or a .safetensors

@@ -4,7 +4,9 @@
 //   models.add("my_net", "two layers for my robot", [](const ModelSpec& spec) { return std::make_shared<MyNet>(spec);
 //   }); auto model = models.make("atari42", spec);
 //
-// Built in: mlp (any observation), minatar (small boards), atari42 (PARL's 42x42 network), nature, impala_shallow,
+// A critic of continuous control (agent/q_model.h) has a name, too; one that bears its policy network's name is taken
+// with it. Built in: mlp, mlp64, mlp256.
+// Built in: mlp (any observation), mlp64 and mlp256 (continuous control), minatar (small boards), atari42 (PARL's 42x42 network), nature, impala_shallow,
 // impala_deep (images).
 // Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
 // ones.
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "parl/agent/model.h"
+#include "parl/agent/q_model.h"
 
 namespace parl {
 
@@ -26,12 +29,22 @@ class ModelRegistry {
   const std::string& help(const std::string& name) const;
   std::vector<std::string> names() const;
 
+  void add_critic(const std::string& name, const std::string& help, QModelFactory factory);
+  // "auto": the critic that bears `model`'s name, else mlp256.
+  const QModelFactory& critic_factory(const std::string& name, const std::string& model = "") const;
+  std::vector<std::string> critic_names() const;
+
  private:
   struct Entry {
     std::string help;
     ModelFactory factory;
   };
+  struct CriticEntry {
+    std::string help;
+    QModelFactory factory;
+  };
   std::map<std::string, Entry> entries_;
+  std::map<std::string, CriticEntry> critics_;
 };
 
 ModelRegistry builtin_models();

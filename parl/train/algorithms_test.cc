@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "parl/algorithms/a2c.h"
+#include "parl/algorithms/off_policy.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
 #include "parl/core/error_of.h"
@@ -19,29 +20,44 @@ namespace {
 using ::testing::HasSubstr;
 using testing::TempDir;
 
-const ModelSpec kSpec{{4}, DType::kF32, 3, 0};
+// Those whose policies are tanh of their networks take no discrete actions: they have a task of their own.
+bool is_continuous(const std::string& algorithm) { return program().algorithm(algorithm).tanh_policy; }
+ModelSpec spec_for(const std::string& algorithm) {
+  if (is_continuous(algorithm)) return {{4}, DType::kF32, 0, 1, {-1}, {1}};
+  return {{4}, DType::kF32, 3, 0};
+}
+const char* model_for(const std::string& algorithm) { return is_continuous(algorithm) ? "mlp64" : "mlp"; }
 
 TrainConfig config_for(const std::string& algorithm) {
   TrainConfig config = program().config_of(algorithm);
-  config.env = "CartPole-v1";
+  config.env = is_continuous(algorithm) ? "Pendulum-v1" : "CartPole-v1";
   apply_preset(config, default_preset(config.env, algorithm));
   return config;
 }
 
 std::unique_ptr<Algorithm> make_learner(const std::string& algorithm) {
   torch::manual_seed(4);
-  return program().algorithm(algorithm).make_learner(program().models.factory("mlp"), kSpec, config_for(algorithm));
+  return program().algorithm(algorithm).make_learner(
+      program().models.factory(model_for(algorithm)), spec_for(algorithm), config_for(algorithm));
 }
 
-// Unrolls that the algorithm acted in itself: action 1 is worth 1, any other nothing, and every step ends.
+// Uniform numbers for n actions.
+at::Tensor uniforms_for(const Algorithm& algorithm, int64_t n) {
+  return dynamic_cast<const OffPolicy*>(&algorithm) ? torch::rand({n, 1}) : torch::rand({n});
+}
+
+// Unrolls that the algorithm acted in itself: action 1 is worth 1, any other nothing (a continuous one loses its
+// distance to 0.5), and every step ends.
 Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t seed) {
   torch::manual_seed(seed);
   Batch b;
   b.obs = torch::randn({unrolls, length + 1, 4});
-  const ActOutput out = algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}), torch::rand({unrolls * length}));
-  b.action = out.action.view({unrolls, length});
-  b.behaviour_logits = out.logits.view({unrolls, length, 3});
-  b.reward = b.action.eq(1).to(at::kFloat);
+  const ActOutput out = algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}),
+                                         uniforms_for(algorithm, unrolls * length));
+  const bool continuous = out.action.dim() == 2;
+  b.action = continuous ? out.action.view({unrolls, length, 1}) : out.action.view({unrolls, length});
+  b.behaviour_logits = out.logits.view({unrolls, length, -1});
+  b.reward = continuous ? 1 - (b.action.squeeze(2) - 0.5).abs() : b.action.eq(1).to(at::kFloat);
   b.terminated = torch::ones({unrolls, length}, at::kBool);
   b.truncated = torch::zeros({unrolls, length}, at::kBool);
   b.final_index = torch::zeros({0}, at::kLong);
@@ -49,7 +65,7 @@ Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t see
   return b;
 }
 
-const std::vector<std::string> kAll = {"impala", "a2c", "ppo", "dqn"};
+const std::vector<std::string> kAll = {"impala", "a2c", "ppo", "dqn", "ddpg", "td3", "sac"};
 
 class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 
@@ -59,18 +75,22 @@ TEST_P(EveryAlgorithm, FindsTheActionThatPays) {
   const Batch last = bandit(*learner, 8, 16, 1000);
   EXPECT_GT(last.reward.mean().item<double>(), 0.9);
   const ActOutput greedy = learner->predict(last.obs.select(1, 0));
+  if (is_continuous(GetParam())) {
+    EXPECT_LT((greedy.action - 0.5).abs().max().item<double>(), 0.2);
+    return;
+  }
   EXPECT_TRUE(greedy.action.eq(1).all().item<bool>());
 }
 
 TEST_P(EveryAlgorithm, ContinuesToTheBit) {
   auto whole = make_learner(GetParam()), part = make_learner(GetParam());
-  const Batch first = bandit(*whole, 4, 16, 1), second = bandit(*whole, 4, 16, 2);
+  const Batch first = bandit(*whole, 8, 16, 1), second = bandit(*whole, 8, 16, 2);
   whole->learn(first, 5'000);
   part->learn(first, 5'000);
   auto continued = make_learner(GetParam());
   continued->set_weights(part->get_weights());
   continued->set_state(part->get_state());
-  const LearnStats a = whole->learn(second, 5'064), b = continued->learn(second, 5'064);
+  const LearnStats a = whole->learn(second, 5'128), b = continued->learn(second, 5'128);
   EXPECT_EQ(a, b);
   const Weights left = whole->get_weights(), right = continued->get_weights();
   ASSERT_EQ(left.entries.size(), right.entries.size());
@@ -83,16 +103,19 @@ TEST_P(EveryAlgorithm, ActorActsAsTheLearner) {
   auto learner = make_learner(GetParam());
   for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 50'000);
   auto actor =
-      program().algorithm(GetParam()).make_actor(program().models.make("mlp", kSpec), config_for(GetParam()).settings);
+      program().algorithm(GetParam()).make_actor(
+      program().models.make(model_for(GetParam()), spec_for(GetParam())), config_for(GetParam()).settings);
   actor->set_weights(learner->get_weights());
-  const at::Tensor obs = torch::randn({16, 4}), uniforms = torch::rand({16});
+  const at::Tensor obs = torch::randn({16, 4}), uniforms = uniforms_for(*learner, 16);
   const ActOutput a = learner->sample(obs, uniforms), b = actor->sample(obs, uniforms);
   EXPECT_TRUE(a.action.equal(b.action));
   EXPECT_TRUE(a.logits.equal(b.logits));
   EXPECT_TRUE(learner->predict(obs).action.equal(actor->predict(obs).action));
 }
 
-TEST_P(EveryAlgorithm, LearnsCartPole) {
+class DiscreteAlgorithm : public EveryAlgorithm {};  // for the others: continuous_control_test.cc
+
+TEST_P(DiscreteAlgorithm, LearnsCartPole) {
   TempDir dir;
   TrainConfig config = config_for(GetParam());
   config.run = dir.file("run");
@@ -115,6 +138,8 @@ TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, DiscreteAlgorithm, ::testing::Values("impala", "a2c", "ppo", "dqn"),
+                         [](const auto& info) { return info.param; });
 
 TEST(Algorithms, PpoSwingsThePendulumUp) {
   TempDir dir;

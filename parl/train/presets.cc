@@ -121,6 +121,21 @@ constexpr const char* kPpoMulti = R"({
   "ppo": {"gamma": 0.97, "lr": 1e-3, "epochs": 4, "minibatches": 4, "clip": 0.2, "entropy_cost": 0.01}
 })";
 
+// Vectors of joints and velocities (MuJoCo and its like): the papers' networks and rates, one update per step collected.
+constexpr const char* kControl = R"({
+  "steps": 1000000, "model": "mlp256", "actors": 1, "envs_per_actor": 4, "rollout_length": 16,
+  "ddpg": {"learn_start": 10000}, "td3": {"learn_start": 10000}, "sac": {"learn_start": 10000}
+})";
+
+// A task so small that small networks and batches do, at a higher rate.
+constexpr const char* kPendulum = R"({
+  "steps": 40000, "model": "mlp64", "actors": 1, "envs_per_actor": 4, "rollout_length": 16, "log_steps": 2000,
+  "checkpoint_steps": 20000,
+  "ddpg": {"lr": 1e-3, "batch_size": 128, "train_ratio": 64, "learn_start": 1000, "replay_capacity": 50000},
+  "td3": {"lr": 1e-3, "batch_size": 128, "train_ratio": 64, "learn_start": 1000, "replay_capacity": 50000},
+  "sac": {"lr": 1e-3, "batch_size": 128, "train_ratio": 64, "learn_start": 1000, "replay_capacity": 50000}
+})";
+
 bool is_classic(const std::string& env) {
   return env == "CartPole-v1" || env == "Acrobot-v1" || env == "MountainCar-v0";
 }
@@ -145,6 +160,12 @@ const std::vector<Preset>& presets() {
       {"ppo", "multi", "default of multi:*: small network, batches of 3,072 learnt four times", kPpoMulti},
       {"ppo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",
        kPpoClassic},
+      {"ddpg", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
+      {"ddpg", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"td3", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
+      {"td3", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"sac", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
+      {"sac", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
   };
   return *list;
 }
@@ -170,7 +191,7 @@ std::string default_preset(const std::string& env, const std::string& algorithm)
                            : env.starts_with("multi:") ? "multi"
                            : env == "Pendulum-v1"      ? "pendulum"
                            : is_classic(env)           ? "classic"
-                                                       : "";
+                                                       : "control";
   for (const Preset& p : presets()) {
     if (p.algorithm == algorithm && p.name == name) return name;
   }

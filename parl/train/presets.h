@@ -21,7 +21,7 @@ struct Preset {
 const std::vector<Preset>& presets();
 const Preset& preset(const std::string& name, const std::string& algorithm);
 // What holds without --preset: "pong" of impala for atari:*, "pixel" for pixel:*, "classic" for the classic control
-// tasks, ...; empty: the algorithm's defaults.
+// tasks, "control" of ddpg, td3 and sac for what has none of its own, ...; empty: the algorithm's defaults.
 std::string default_preset(const std::string& env, const std::string& algorithm);
 // The preset of config.algorithm.
 void apply_preset(TrainConfig& config, const std::string& name);

@@ -2,12 +2,17 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/bc.h"
+#include "parl/algorithms/ddpg.h"
 #include "parl/algorithms/dqn.h"
 #include "parl/algorithms/impala.h"
 #include "parl/algorithms/independent.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/sac.h"
+#include "parl/algorithms/td3.h"
 #include "parl/core/check.h"
 #include "parl/env_multi/multi.h"
 #include "parl/env_pixel/pixel.h"
@@ -61,6 +66,19 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   return entry;
 }
 
+// What learns from a replay of whole unrolls.
+template <typename Config>
+void check_replay(const TrainConfig& run, const Config& config) {
+  config.check();
+  const int64_t whole = config.replay_capacity / run.rollout_length * run.rollout_length;
+  PARL_CHECK(whole >= config.batch_size, "--replay-capacity {} holds {} steps in unrolls of {}: less than --batch-size {}",
+             config.replay_capacity, whole, run.rollout_length, config.batch_size);
+  PARL_CHECK(config.n_step <= run.rollout_length, "--n-step {} is longer than an unroll, --rollout-length {}",
+             config.n_step, run.rollout_length);
+  PARL_CHECK(config.learn_start < run.steps, "--learn-start {} is not before --steps {}: nothing would be learnt",
+             config.learn_start, run.steps);
+}
+
 AlgorithmEntry dqn_entry() {
   AlgorithmEntry entry;
   entry.name = "dqn";
@@ -69,23 +87,12 @@ AlgorithmEntry dqn_entry() {
   entry.fixed = {"dueling", "prioritized", "replay_capacity"};
   entry.fixed_run = {"rollout_length"};
   entry.off_policy = true;
-  entry.check = [](const TrainConfig& run) {
-    const DqnConfig& config = run.settings.as<DqnConfig>();
-    config.check();
-    const int64_t whole = config.replay_capacity / run.rollout_length * run.rollout_length;
-    PARL_CHECK(whole >= config.batch_size,
-               "--replay-capacity {} holds {} steps in unrolls of {}: less than --batch-size {}",
-               config.replay_capacity, whole, run.rollout_length, config.batch_size);
-    PARL_CHECK(config.n_step <= run.rollout_length, "--n-step {} is longer than an unroll, --rollout-length {}",
-               config.n_step, run.rollout_length);
-    PARL_CHECK(config.learn_start < run.steps, "--learn-start {} is not before --steps {}: nothing would be learnt",
-               config.learn_start, run.steps);
-  };
+  entry.check = [](const TrainConfig& run) { check_replay(run, run.settings.as<DqnConfig>()); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     DqnConfig config = run.settings.as<DqnConfig>();
     if (config.replay_seed == 0) config.replay_seed = run.seed;
-    PARL_CHECK(spec.num_actions > 0, "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
-               run.env);
+    PARL_CHECK(spec.num_actions > 0,
+               "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg", run.env);
     std::shared_ptr<Model> model = factory(spec), target = factory(spec);
     return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), run.device);
   };
@@ -108,6 +115,46 @@ AlgorithmEntry bc_entry() {
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Bc>(std::move(model), settings.as<BcConfig>(), false);
+  };
+  return entry;
+}
+
+// Actions are the policy's own, in -1..1: there must be bounds to map them onto.
+void check_bounded(const ModelSpec& spec, const TrainConfig& run) {
+  PARL_CHECK(spec.action_size > 0,
+             "{} needs continuous actions; '{}' has a finite set: dqn learns those, and impala, a2c, ppo", run.algorithm,
+             run.env);
+  for (size_t i = 0; i < static_cast<size_t>(spec.action_size); ++i) {
+    PARL_CHECK(std::isfinite(spec.action_low[i]) && std::isfinite(spec.action_high[i]),
+               "{} needs actions with bounds; component {} of '{}' is in {}..{}: ppo learns those", run.algorithm, i,
+               run.env, spec.action_low[i], spec.action_high[i]);
+  }
+}
+
+// One of DDPG, TD3, SAC: its class, its settings.
+template <typename Class, typename Config>
+AlgorithmEntry off_policy_entry(std::string name, std::string summary) {
+  AlgorithmEntry entry;
+  entry.name = std::move(name);
+  entry.summary = std::move(summary);
+  entry.settings = Config{};
+  entry.fixed = {"critic", "replay_capacity"};
+  entry.fixed_run = {"rollout_length"};
+  entry.run_defaults = R"({"model": "mlp256", "actors": 1, "envs_per_actor": 4, "rollout_length": 16})";
+  entry.off_policy = true;
+  entry.tanh_policy = true;
+  entry.check = [](const TrainConfig& run) { check_replay(run, run.settings.as<Config>()); };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    Config config = run.settings.as<Config>();
+    if (config.replay_seed == 0) config.replay_seed = run.seed;
+    check_bounded(spec, run);
+    std::shared_ptr<Model> policy = factory(spec);
+    OffPolicyNetworks networks = make_off_policy_networks(
+        factory, program().models.critic_factory(config.critic, run.model), spec, Class::kCritics, Class::kTargetPolicy);
+    return std::make_unique<Class>(std::move(policy), config, std::move(networks), run.device);
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Class>(std::move(model), settings.as<Config>());
   };
   return entry;
 }
@@ -149,6 +196,12 @@ Program make_program() {
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
   p.algorithms.push_back(dqn_entry());
   p.algorithms.push_back(bc_entry());
+  p.algorithms.push_back(off_policy_entry<Ddpg, DdpgConfig>(
+      "ddpg", "deterministic policy gradient from replay; for continuous actions"));
+  p.algorithms.push_back(off_policy_entry<Td3, Td3Config>(
+      "td3", "DDPG with twin critics, smoothed targets and a delayed policy; for continuous actions"));
+  p.algorithms.push_back(off_policy_entry<Sac, SacConfig>(
+      "sac", "soft actor-critic from replay with automatic temperature; for continuous actions"));
   if (user_setup()) user_setup()(p);
   for (const AlgorithmEntry& entry : p.algorithms) check_entry(entry);
   return p;

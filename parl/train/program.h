@@ -40,6 +40,7 @@ struct AlgorithmEntry {
   std::string run_defaults;  // JSON: settings of the run that this algorithm wants, where nothing else is said
   bool from_data = false;    // learns from recorded episodes alone (TrainConfig::data)
   bool off_policy = false;   // learns from any policy's rollouts: none is dropped for its age
+  bool tanh_policy = false;  // greedy actions are the tanh of the network's means: what load_policy() must know
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
   // With optimizer, for the learner. `factory` makes replicas of the model.

@@ -380,7 +380,8 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
   c.config = saved_settings(config_);
-  c.policy = policy_metadata(config_.model, model_spec_, independent_agents(config_.policies, env_spec_));
+  c.policy = policy_metadata(config_.model, model_spec_, program().algorithm(config_.algorithm).tanh_policy,
+                             independent_agents(config_.policies, env_spec_));
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   team_.require_equal(c.weights);
   if (c.deterministic) team_.gather(c, config_.actors);
