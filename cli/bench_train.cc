@@ -119,7 +119,7 @@ Parts measure_parts(const TrainConfig& c, double seconds, int rounds) {
   const auto& factory = program().models.factory(c.model);
   const AlgorithmEntry& entry = program().algorithm(c.algorithm);
   const auto learner = entry.make_learner(factory, spec, c);
-  const auto actor = entry.make_actor(factory(spec), c.settings);
+  const auto actor = entry.make_actor(factory(entry.spec_for(spec, c.settings)), c.settings);
   const std::vector<Rollout> rollouts = collect(c, learner->get_weights());
   BatchBuffer buffer;
   const Batch batch = buffer.assemble(rollouts);

@@ -5,7 +5,7 @@
 //   }); auto model = models.make("atari42", spec);
 //
 // Built in: mlp (any observation), minatar (small boards), atari42 (PARL's 42x42 network), nature, impala_shallow,
-// impala_deep (images).
+// impala_deep (images); mlp_norm, minatar_norm, nature_norm: with LayerNorm.
 // Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
 // ones.
 #pragma once

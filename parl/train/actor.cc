@@ -57,7 +57,7 @@ struct Actor::Impl {
     const AlgorithmEntry& entry = program().algorithm(config.algorithm);
     AnyConfig settings = entry.settings;
     if (!config.settings.empty()) config_from_json(settings.fields(""), config.settings, "the actor's settings");
-    algorithm = entry.make_actor(program().models.make(config.model, spec), settings);
+    algorithm = entry.make_actor(program().models.make(config.model, entry.spec_for(spec, settings)), settings);
     const uint64_t seed = derive_seed(generation_seed(config.seed, config.generation), kActionStream);
     for (int64_t i = 0; i < config.envs; ++i) samplers.emplace_back(seed, static_cast<uint64_t>(config.first_env + i));
     results.resize(static_cast<size_t>(config.envs));

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/replay.h"
 #include "parl/core/check.h"
 #include "parl/core/error_of.h"
 #include "parl/models/policy.h"
@@ -21,16 +24,33 @@ using testing::TempDir;
 
 const ModelSpec kSpec{{4}, DType::kF32, 3, 0};
 
-TrainConfig config_for(const std::string& algorithm) {
+// "ppo", or with a preset of its own: "dqn rainbow_classic".
+std::string algorithm_of(const std::string& variant) { return variant.substr(0, variant.find(' ')); }
+
+TrainConfig config_for(const std::string& variant) {
+  const std::string algorithm = algorithm_of(variant);
   TrainConfig config = program().config_of(algorithm);
   config.env = "CartPole-v1";
-  apply_preset(config, default_preset(config.env, algorithm));
+  apply_preset(config, algorithm == variant ? default_preset(config.env, algorithm) : variant.substr(algorithm.size() + 1));
   return config;
 }
 
-std::unique_ptr<Algorithm> make_learner(const std::string& algorithm) {
+std::unique_ptr<Algorithm> make_learner(const std::string& variant) {
   torch::manual_seed(4);
-  return program().algorithm(algorithm).make_learner(program().models.factory("mlp"), kSpec, config_for(algorithm));
+  return program()
+      .algorithm(algorithm_of(variant))
+      .make_learner(program().models.factory("mlp"), kSpec, config_for(variant));
+}
+
+// What a checkpoint carries: weights, state, and the replay buffer where there is one.
+void continue_from(Algorithm& from, Algorithm& to) {
+  to.set_weights(from.get_weights());
+  to.set_state(from.get_state());
+  auto* owner = dynamic_cast<ReplayOwner*>(&from);
+  if (!owner) return;
+  const TempDir dir;
+  owner->replay().save(dir.file("replay"));
+  dynamic_cast<ReplayOwner&>(to).replay().load(dir.file("replay"));
 }
 
 // Unrolls that the algorithm acted in itself: action 1 is worth 1, any other nothing, and every step ends.
@@ -49,7 +69,7 @@ Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t see
   return b;
 }
 
-const std::vector<std::string> kAll = {"impala", "a2c", "ppo", "dqn"};
+const std::vector<std::string> kAll = {"impala", "a2c", "ppo", "dqn", "dqn rainbow_classic", "pqn"};
 
 class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 
@@ -68,8 +88,7 @@ TEST_P(EveryAlgorithm, ContinuesToTheBit) {
   whole->learn(first, 5'000);
   part->learn(first, 5'000);
   auto continued = make_learner(GetParam());
-  continued->set_weights(part->get_weights());
-  continued->set_state(part->get_state());
+  continue_from(*part, *continued);
   const LearnStats a = whole->learn(second, 5'064), b = continued->learn(second, 5'064);
   EXPECT_EQ(a, b);
   const Weights left = whole->get_weights(), right = continued->get_weights();
@@ -82,8 +101,9 @@ TEST_P(EveryAlgorithm, ContinuesToTheBit) {
 TEST_P(EveryAlgorithm, ActorActsAsTheLearner) {
   auto learner = make_learner(GetParam());
   for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 50'000);
-  auto actor =
-      program().algorithm(GetParam()).make_actor(program().models.make("mlp", kSpec), config_for(GetParam()).settings);
+  const AlgorithmEntry& entry = program().algorithm(algorithm_of(GetParam()));
+  const AnyConfig settings = config_for(GetParam()).settings;
+  auto actor = entry.make_actor(program().models.make("mlp", entry.spec_for(kSpec, settings)), settings);
   actor->set_weights(learner->get_weights());
   const at::Tensor obs = torch::randn({16, 4}), uniforms = torch::rand({16});
   const ActOutput a = learner->sample(obs, uniforms), b = actor->sample(obs, uniforms);
@@ -108,13 +128,17 @@ TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
   TrainConfig config = config_for(GetParam());
   config_set(config_fields(config), "lr", "0.125");
   const std::string json = config_to_json(config_fields(config));
-  EXPECT_THAT(json, HasSubstr("\"" + GetParam() + "\": {"));
+  EXPECT_THAT(json, HasSubstr("\"" + algorithm_of(GetParam()) + "\": {"));
   TrainConfig read = train_config_of(json, "here");
-  EXPECT_EQ(read.algorithm, GetParam());
+  EXPECT_EQ(read.algorithm, algorithm_of(GetParam()));
   EXPECT_TRUE(config_differences(config_fields(config), config_fields(read)).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+});
 
 TEST(Algorithms, PpoSwingsThePendulumUp) {
   TempDir dir;
@@ -133,12 +157,15 @@ TEST(Algorithms, PpoSwingsThePendulumUp) {
   EXPECT_LE(std::abs(policy->act_values(std::as_bytes(std::span(hanging))).at(0)), 2);
 }
 
-TEST(Algorithms, DqnRefusesContinuousActions) {
-  TempDir dir;
-  TrainConfig config = config_for("dqn");
-  config.env = "Pendulum-v1";
-  config.run = dir.file("run");
-  EXPECT_THAT(error_of([&] { train(config); }), HasSubstr("ppo learns those"));
+TEST(Algorithms, QLearningRefusesContinuousActions) {
+  for (const char* name : {"dqn", "pqn"}) {
+    TempDir dir;
+    TrainConfig config = config_for(name);
+    config.env = "Pendulum-v1";
+    config.model = "mlp";
+    config.run = dir.file("run");
+    EXPECT_THAT(error_of([&] { train(config); }), HasSubstr("ppo learns those")) << name;
+  }
 }
 
 TEST(Algorithms, AreAllTested) {
@@ -158,7 +185,7 @@ TEST(Algorithms, SettingsOfOthersAreSkippedAndTheirOwnChecked) {
 }
 
 TEST(Algorithms, OnPolicyOnesRefuseALag) {
-  for (const char* name : {"a2c", "ppo"}) {
+  for (const char* name : {"a2c", "ppo", "pqn"}) {
     TrainConfig config = config_for(name);
     config.run = "somewhere";
     config.max_lag = 2;

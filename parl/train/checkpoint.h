@@ -6,6 +6,8 @@
 //   and
 //                         the finished rollouts in flight
 //   config.json           the run's resolved settings at that time
+//   replay.safetensors    the replay buffer of algorithms that have one, in the newest checkpoint alone: written without
+//                         a second copy in memory; older ones lose theirs when a newer one is whole, best/ has none
 // A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. The newest
 // `keep` stay, and beside them best/ (a copy of the best one by evaluation or training return).
 // Thread rule: one writer per run directory. Throws parl::Error naming file and cause (a full disk by that name);
@@ -13,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,6 +47,8 @@ struct Progress {
 PARL_FIELDS(Progress, steps, updates, episodes, dropped_rollouts, actors_replaced, generation, seconds, returns,
             lengths, best_return, has_best, row, partial_row);
 
+inline constexpr const char* kReplayFile = "replay.safetensors";
+
 struct Checkpoint {
   Progress progress;
   Weights weights;
@@ -53,6 +58,8 @@ struct Checkpoint {
   std::vector<Rollout> waiting;               // deterministic runs: the finished batch in flight
   std::string config;                         // JSON
   std::map<std::string, std::string> policy;  // policy_metadata(): goes into the weights' file, for load_policy()
+  std::function<void(const std::string& path)> save_replay;  // on saving: writes kReplayFile; empty: there is none
+  std::string path;                                          // of a loaded one: its folder
 };
 
 // Writes checkpoints/step_<steps>/ under `run_dir` and gives its path.
@@ -67,7 +74,7 @@ std::optional<std::string> latest_checkpoint(const std::string& run_dir);
 std::string find_checkpoint(const std::string& run_or_checkpoint, bool prefer_best);
 // Makes best/ a copy of the checkpoint at `path` (hard links where the file system has them).
 void mark_best(const std::string& run_dir, const std::string& path);
-// Removes all but the newest `keep`, and unfinished temporary folders.
+// Removes all but the newest `keep`, the replay buffers of all but the newest, and unfinished temporary folders.
 void prune_checkpoints(const std::string& run_dir, int64_t keep);
 
 }  // namespace parl

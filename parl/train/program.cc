@@ -6,8 +6,10 @@
 #include "parl/algorithms/dqn.h"
 #include "parl/algorithms/impala.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/pqn.h"
 #include "parl/core/check.h"
 #include "parl/env_pixel/pixel.h"
+#include "parl/models/policy.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
 #include "parl/env_atari/atari.h"
@@ -58,9 +60,10 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
 AlgorithmEntry dqn_entry() {
   AlgorithmEntry entry;
   entry.name = "dqn";
-  entry.summary = "Q-learning from replay; double, dueling, n-step and prioritised as options";
+  entry.summary = "Q-learning from replay; double, dueling, n-step, prioritised, distributional and noisy as options (Rainbow)";
   entry.settings = DqnConfig{};
-  entry.fixed = {"dueling", "prioritized", "replay_capacity"};
+  entry.fixed = {"dueling", "prioritized", "replay_capacity", "distributional", "atoms", "v_min", "v_max",
+                 "noisy",   "noisy_layers"};
   entry.fixed_run = {"rollout_length"};
   entry.off_policy = true;
   entry.check = [](const TrainConfig& run) {
@@ -80,11 +83,47 @@ AlgorithmEntry dqn_entry() {
     if (config.replay_seed == 0) config.replay_seed = run.seed;
     PARL_CHECK(spec.num_actions > 0, "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
                run.env);
-    std::shared_ptr<Model> model = factory(spec), target = factory(spec);
+    const ModelSpec wanted = Dqn::network_spec(spec, config);
+    std::shared_ptr<Model> model = factory(wanted), target = factory(wanted);
     return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), run.device);
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Dqn>(std::move(model), settings.as<DqnConfig>());
+  };
+  entry.network_spec = [](const ModelSpec& spec, const AnyConfig& settings) {
+    return Dqn::network_spec(spec, settings.as<DqnConfig>());
+  };
+  entry.policy_entries = [](const AnyConfig& settings) {
+    const DqnConfig& config = settings.as<DqnConfig>();
+    return config.distributional ? policy_atoms(config.atoms_of()) : std::map<std::string, std::string>{};
+  };
+  return entry;
+}
+
+AlgorithmEntry pqn_entry() {
+  AlgorithmEntry entry;
+  entry.name = "pqn";
+  entry.summary = "Q-learning from many environments at once, without replay or target network; Q(lambda) returns";
+  entry.settings = PqnConfig{};
+  entry.fixed = {"optimizer"};
+  entry.run_defaults = R"({"max_lag": 0})";
+  entry.check = [](const TrainConfig& run) {
+    const PqnConfig& config = run.settings.as<PqnConfig>();
+    config.check();
+    const int64_t steps = run.rollouts_per_batch() * run.envs_per_actor * run.rollout_length;
+    PARL_CHECK(config.minibatches <= steps, "--minibatches {} are more than the {} steps of a batch",
+               config.minibatches, steps);
+    PARL_CHECK(run.max_lag == 0, "pqn learns from the newest policy alone: --max-lag 0");
+  };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    PqnConfig config = run.settings.as<PqnConfig>();
+    if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
+    PARL_CHECK(spec.num_actions > 0, "pqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
+               run.env);
+    return std::make_unique<Pqn>(factory(spec), std::move(config), run.device);
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Pqn>(std::move(model), settings.as<PqnConfig>());
   };
   return entry;
 }
@@ -124,6 +163,7 @@ Program make_program() {
   p.algorithms.push_back(actor_critic_entry<Ppo, PpoConfig>(
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
   p.algorithms.push_back(dqn_entry());
+  p.algorithms.push_back(pqn_entry());
   if (user_setup()) user_setup()(p);
   for (const AlgorithmEntry& entry : p.algorithms) check_entry(entry);
   return p;

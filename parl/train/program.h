@@ -17,6 +17,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,11 +41,22 @@ struct AlgorithmEntry {
   bool off_policy = false;   // learns from any policy's rollouts: none is dropped for its age
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
+  // What its networks are made for, where that is not what the environment wants: more outputs, say. May be empty.
+  std::function<ModelSpec(const ModelSpec&, const AnyConfig& settings)> network_spec;
+  // Entries of the weights' file that tell load_policy() how to act from such outputs (models/policy.h). May be empty.
+  std::function<std::map<std::string, std::string>(const AnyConfig& settings)> policy_entries;
   // With optimizer, for the learner. `factory` makes replicas of the model.
   std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)>
       make_learner;
-  // Without optimizer: acts only, under the same settings.
+  // Without optimizer: acts only, under the same settings. The model was made for spec_for().
   std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>, const AnyConfig& settings)> make_actor;
+
+  ModelSpec spec_for(const ModelSpec& spec, const AnyConfig& used) const {
+    return network_spec ? network_spec(spec, used) : spec;
+  }
+  std::map<std::string, std::string> policy_entries_for(const AnyConfig& used) const {
+    return policy_entries ? policy_entries(used) : std::map<std::string, std::string>{};
+  }
 };
 
 struct Program {

@@ -21,6 +21,7 @@
 #include "parl/train/evaluate.h"
 #include "parl/train/metrics.h"
 #include "parl/train/program.h"
+#include "parl/train/replay_store.h"
 #include "parl/train/run_dir.h"
 #include "parl/train/run_log.h"
 #include "parl/train/status.h"
@@ -97,6 +98,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
   algorithm_ = program()
                    .algorithm(config_.algorithm)
                    .make_learner(program().models.factory(config_.model), model_spec_, config_);
+  announce_replay(*algorithm_, model_spec_, config_);
   if (const auto path = latest_checkpoint(run_dir_.path())) restored_ = load_checkpoint(*path);
   restore();
   next_log_ = next_multiple(config_.log_steps);
@@ -133,6 +135,7 @@ void Trainer::restore() {
   check_continues(c.config, config_);
   algorithm_->set_weights(c.weights);
   algorithm_->set_state(c.algorithm_state);
+  restore_replay(*algorithm_, c);
   for (double r : progress_.returns) returns_.add(r);
   for (double l : progress_.lengths) lengths_.add(l);
   first_steps_ = progress_.steps;
@@ -170,6 +173,7 @@ void Trainer::start_actors() {
   options.actors = static_cast<int>(config_.actors);
   options.deterministic = config_.deterministic;
   options.on_policy = config_.max_lag == 0;
+  options.max_ahead = config_.max_ahead;
   options.max_replacements = config_.max_replacements;
   const bool exact = restored_ && config_.deterministic && restored_->deterministic;
   std::vector<Rollout> waiting;
@@ -213,6 +217,7 @@ bool Trainer::collect() {
     account(*rollout);
     if (lag > config_.max_lag && !program().algorithm(config_.algorithm).off_policy) {
       ++progress_.dropped_rollouts;
+      pool_->learnt(rollout->steps());
       continue;
     }
     lag_.add(static_cast<double>(lag));
@@ -263,6 +268,7 @@ void Trainer::learn() {
   }
   phases_.learn += seconds_since(started) * static_cast<double>(algorithm_->learner_threads());
   progress_.steps += batch.steps();
+  pool_->learnt(batch.steps());
   ++progress_.updates;
   log_->add_update(stats);
   if (hooks_.on_update) hooks_.on_update({progress_.steps, progress_.updates, &stats, &batch});
@@ -327,7 +333,9 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
   c.config = config_to_json(config_);
-  c.policy = policy_metadata(config_.model, model_spec_of(env_spec_));
+  c.policy = policy_metadata(config_.model, model_spec_);
+  c.policy.merge(program().algorithm(config_.algorithm).policy_entries_for(config_.settings));
+  c.save_replay = replay_writer(*algorithm_, config_);
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
@@ -459,10 +467,9 @@ LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   run.checkpoint = find_checkpoint(run_or_checkpoint, prefer_best);
   Checkpoint c = load_checkpoint_weights(run.checkpoint);
   run.config = train_config_of(c.config, run.checkpoint + "/config.json");
-  const ModelSpec spec = model_spec_of(probe_env(run.config)->spec());
-  run.algorithm = program()
-                      .algorithm(run.config.algorithm)
-                      .make_actor(program().models.make(run.config.model, spec), run.config.settings);
+  const AlgorithmEntry& entry = program().algorithm(run.config.algorithm);
+  const ModelSpec spec = entry.spec_for(model_spec_of(probe_env(run.config)->spec()), run.config.settings);
+  run.algorithm = entry.make_actor(program().models.make(run.config.model, spec), run.config.settings);
   run.algorithm->set_weights(c.weights);
   run.steps = c.progress.steps;
   return run;
