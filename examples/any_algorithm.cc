@@ -1,5 +1,5 @@
 // One network of the user's own, learnt by whichever algorithm is named: nothing else changes.
-//   any_algorithm [impala|a2c|ppo|dqn ...]
+//   any_algorithm [impala|a2c|ppo|dqn|pqn ...]
 // CartPole until the mean of 100 episodes reaches 150; a few seconds for each.
 #include <torch/torch.h>
 
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   });
   parl::init(argc, argv);
   std::vector<std::string> algorithms(argv + 1, argv + argc);
-  if (algorithms.empty()) algorithms = {"impala", "a2c", "ppo", "dqn"};
+  if (algorithms.empty()) algorithms = {"impala", "a2c", "ppo", "dqn", "pqn"};
   for (const std::string& algorithm : algorithms) {
     parl::TrainConfig config = parl::program().config_of(algorithm);  // the one line
     config.env = "CartPole-v1";

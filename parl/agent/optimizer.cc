@@ -155,9 +155,9 @@ void FlatParameters::bump_versions() {
 }
 
 FlatOptimizer::FlatOptimizer(FlatParameters& parameters, OptimizerConfig config)
-    : parameters_(parameters), config_(std::move(config)), adam_(config_.kind == "adam") {
-  PARL_CHECK(adam_ || config_.kind == "rmsprop", "optimizer '{}' is unknown{}; there are rmsprop and adam",
-             config_.kind, did_you_mean(config_.kind, {"rmsprop", "adam"}));
+    : parameters_(parameters), config_(std::move(config)), adam_(config_.kind == "adam" || config_.kind == "radam") {
+  PARL_CHECK(adam_ || config_.kind == "rmsprop", "optimizer '{}' is unknown{}; there are rmsprop, adam and radam",
+             config_.kind, did_you_mean(config_.kind, {"rmsprop", "adam", "radam"}));
   v_ = torch::zeros_like(parameters_.values());
   if (adam_) m_ = torch::zeros_like(v_);
 }
@@ -167,19 +167,29 @@ void FlatOptimizer::step(double learning_rate, double gradient_scale) {
   finish_step();
 }
 
+FlatOptimizer::AdamStep FlatOptimizer::adam_step(double learning_rate) const {
+  const double t = static_cast<double>(steps_ + 1), b2 = config_.beta2;
+  const double correction1 = 1 - std::pow(config_.beta1, t), correction2 = 1 - std::pow(b2, t);
+  if (config_.kind == "adam") return {learning_rate / correction1, 1 / std::sqrt(correction2), config_.eps};
+  const double longest = 2 / (1 - b2) - 1, length = longest - 2 * t * std::pow(b2, t) / correction2;
+  if (length <= 5) return {learning_rate / correction1, 0, 1};
+  const double rectification = std::sqrt((length - 4) * (length - 2) * longest /
+                                         ((longest - 4) * (longest - 2) * length));
+  return {learning_rate / correction1 * rectification * std::sqrt(correction2), 1, config_.eps};
+}
+
 void FlatOptimizer::step_part(double learning_rate, double gradient_scale, int64_t begin, int64_t end) {
   torch::NoGradGuard no_grad;
   const int64_t n = end - begin;
   at::Tensor p = parameters_.values().narrow(0, begin, n), g = parameters_.gradients().narrow(0, begin, n);
   at::Tensor v = v_.narrow(0, begin, n), m = adam_ ? m_.narrow(0, begin, n) : at::Tensor();
-  const double correction1 = 1 - std::pow(config_.beta1, static_cast<double>(steps_ + 1));
-  const double correction2 = 1 - std::pow(config_.beta2, static_cast<double>(steps_ + 1));
+  const AdamStep adam = adam_ ? adam_step(learning_rate) : AdamStep{learning_rate, 1, config_.eps};
   if (!p.is_cpu()) {
     at::Tensor scaled = g * gradient_scale;
     v.mul_(adam_ ? config_.beta2 : config_.alpha).addcmul_(scaled, scaled, 1 - (adam_ ? config_.beta2 : config_.alpha));
     if (adam_) m.mul_(config_.beta1).add_(scaled, 1 - config_.beta1);
-    at::Tensor denominator = v.sqrt().div_(adam_ ? std::sqrt(correction2) : 1.0).add_(config_.eps);
-    p.addcdiv_(adam_ ? m : scaled, denominator, -learning_rate / (adam_ ? correction1 : 1.0));
+    at::Tensor denominator = v.sqrt().mul_(adam.root).add_(adam.eps);
+    p.addcdiv_(adam_ ? m : scaled, denominator, -adam.size);
     return;
   }
   float* pp = p.mutable_data_ptr<float>();
@@ -187,12 +197,12 @@ void FlatOptimizer::step_part(double learning_rate, double gradient_scale, int64
   float* pv = v.mutable_data_ptr<float>();
   const float scale = static_cast<float>(gradient_scale), eps = static_cast<float>(config_.eps);
   if (adam_) {
-    const AdamRule rule{static_cast<float>(learning_rate / correction1),
+    const AdamRule rule{static_cast<float>(adam.size),
                         scale,
                         static_cast<float>(config_.beta1),
                         static_cast<float>(config_.beta2),
-                        eps,
-                        static_cast<float>(1 / std::sqrt(correction2))};
+                        static_cast<float>(adam.eps),
+                        static_cast<float>(adam.root)};
     apply(rule, pp, pg, m.mutable_data_ptr<float>(), pv, n, true);
   } else {
     const RmspropRule rule{static_cast<float>(learning_rate), scale, static_cast<float>(config_.alpha), eps};

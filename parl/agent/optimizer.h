@@ -1,5 +1,5 @@
 // FlatParameters: a module's parameters and gradients as views of two flat buffers, so that the gradient norm and the
-// update are one pass each. FlatOptimizer: RMSProp and Adam on them, equal to torch.optim's formulas.
+// update are one pass each. FlatOptimizer: RMSProp, Adam and RAdam on them, equal to torch.optim's formulas.
 //
 // RMSProp (torch.optim.RMSprop, centered = false, momentum = 0): v = alpha v + (1 - alpha) g^2;  p -= lr g / (sqrt(v) +
 // eps).
@@ -7,6 +7,8 @@
 //   such as 0.01 then means another step size.)
 // Adam (torch.optim.Adam; Kingma & Ba 2014, arXiv 1412.6980): m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
 //   p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps).
+// RAdam (torch.optim.RAdam; Liu et al. 2019, arXiv 1908.03265): Adam whose step is scaled by the variance rectification
+//   r_t, and a step of m / (1 - b1^t) alone while that is not defined (the first five steps with b2 = 0.999).
 // Owner: one learner. Thread rule: one thread at a time. Memory layout (channels-last) of each parameter is kept.
 #pragma once
 
@@ -58,7 +60,7 @@ class FlatParameters {
 };
 
 struct OptimizerConfig {
-  std::string kind = "rmsprop";  // rmsprop | adam
+  std::string kind = "rmsprop";  // rmsprop | adam | radam
   double eps = 0.01;
   double alpha = 0.99;                // RMSProp's decay
   double beta1 = 0.9, beta2 = 0.999;  // Adam's
@@ -74,14 +76,20 @@ class FlatOptimizer {
   void finish_step();
   int64_t steps() const { return steps_; }
 
-  // "optimizer/steps", "optimizer/v/<parameter>", "optimizer/m/<parameter>" (Adam).
+  // "optimizer/steps", "optimizer/v/<parameter>", "optimizer/m/<parameter>" (Adam, RAdam).
   void append_state(Weights& state) const;
   void set_state(const Weights& state);
 
  private:
+  // p -= size * m / (sqrt(v) * root + eps), of Adam and RAdam at the next step.
+  struct AdamStep {
+    double size = 0, root = 0, eps = 0;
+  };
+  AdamStep adam_step(double learning_rate) const;
+
   FlatParameters& parameters_;
   OptimizerConfig config_;
-  bool adam_;
+  bool adam_;  // or RAdam
   at::Tensor m_, v_;
   int64_t steps_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "parl/agent/safetensors.h"
 #include "parl/agent/schedule.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
@@ -68,6 +69,25 @@ TEST(FlatOptimizer, AdamEqualsTorch) {
   }
 }
 
+// libtorch has no RAdam: the reference's own lines (scripts/reference_dqn.py wrote the numbers with torch.optim.RAdam).
+TEST(FlatOptimizer, RadamEqualsPyTorch) {
+  const Weights reference = load_safetensors(std::string(PARL_SOURCE_DIR) + "/parl/agent/testdata/radam_reference.safetensors");
+  struct Line : Model {
+    at::Tensor w;
+    Line() { w = register_parameter("w", torch::zeros({4})); }
+    PolicyValue forward(const at::Tensor&) override { return {}; }
+  } line;
+  const at::Tensor gradients = to_tensor(get_entry(reference, "gradients")), after = to_tensor(get_entry(reference, "after"));
+  FlatParameters flat(line);
+  FlatOptimizer optimizer(flat, {"radam", 1e-5, 0, 0.9, 0.999});
+  ASSERT_EQ(gradients.size(0), 12);  // six of each kind
+  for (int64_t step = 0; step < 12; ++step) {
+    line.w.mutable_grad().copy_(gradients[step]);
+    optimizer.step(0.02);
+    EXPECT_TRUE(at::allclose(line.w.detach(), after[step], 1e-5, 1e-6)) << step;
+  }
+}
+
 TEST(FlatOptimizer, ScaleIsThatOfTheGradient) {
   Net a, b;
   b.set_weights(a.get_weights());
@@ -80,7 +100,7 @@ TEST(FlatOptimizer, ScaleIsThatOfTheGradient) {
 }
 
 TEST(FlatOptimizer, StateContinuesToTheBit) {
-  for (const char* kind : {"rmsprop", "adam"}) {
+  for (const char* kind : {"rmsprop", "adam", "radam"}) {
     Net a, b;
     FlatParameters fa(a), fb(b);
     FlatOptimizer oa(fa, {kind}), ob(fb, {kind});

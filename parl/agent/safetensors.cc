@@ -39,63 +39,95 @@ DType dtype_of_name(const std::string& name, const std::string& path) {
 
 }  // namespace
 
-void save_safetensors(const std::string& path, const Weights& weights, const SafetensorsMetadata& metadata) {
+void save_safetensors(const std::string& path, const std::vector<SafetensorsEntry>& entries,
+                      const SafetensorsMetadata& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   size_t offset = 0;
-  for (const NamedArray& entry : weights.entries) {
+  for (const SafetensorsEntry& entry : entries) {
     PARL_CHECK(entry.name != "__metadata__" && !header.contains(entry.name), "{}: the name '{}' stands twice", path,
                entry.name);
-    const size_t end = offset + entry.array.bytes();
+    const size_t begin = offset;
+    for (const auto& piece : entry.pieces) offset += piece.size();
+    PARL_CHECK_EQ(offset - begin, static_cast<size_t>(shape_size(entry.shape, entry.dtype)) * dtype_size(entry.dtype),
+                  "the pieces do not make up the array's shape");
     header[entry.name] = {
-        {"dtype", name_of(entry.array.dtype())}, {"shape", entry.array.shape()}, {"data_offsets", {offset, end}}};
-    offset = end;
+        {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, offset}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t length = text.size();
-  std::string contents(reinterpret_cast<const char*>(&length), sizeof(length));
-  contents.reserve(sizeof(length) + text.size() + offset);
-  contents += text;
-  for (const NamedArray& entry : weights.entries) {
-    contents.append(reinterpret_cast<const char*>(entry.array.data()), entry.array.bytes());
+  AtomicFile file(path);
+  file.write(&length, sizeof(length));
+  file.write(text.data(), text.size());
+  for (const SafetensorsEntry& entry : entries) {
+    for (const auto& piece : entry.pieces) file.write(piece.data(), piece.size());
   }
-  write_file_atomically(path, contents);
+  file.commit();
 }
 
-Weights load_safetensors(const std::string& path, SafetensorsMetadata* metadata) {
-  std::ifstream file(path, std::ios::binary);
-  PARL_CHECK(file.good(), "cannot read {}: {}", path, std::strerror(errno));
+void save_safetensors(const std::string& path, const Weights& weights, const SafetensorsMetadata& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  for (const NamedArray& entry : weights.entries) {
+    entries.push_back({entry.name,
+                       entry.array.dtype(),
+                       entry.array.shape(),
+                       {std::span<const std::byte>(entry.array.data(), entry.array.bytes())}});
+  }
+  save_safetensors(path, entries, metadata);
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+  PARL_CHECK(file_.good(), "cannot read {}: {}", path, std::strerror(errno));
   const uint64_t size = std::filesystem::file_size(path);
   uint64_t length = 0;
-  file.read(reinterpret_cast<char*>(&length), sizeof(length));
-  PARL_CHECK(file.good() && length <= size - 8, "{} is not a safetensors file, or is cut short", path);
+  file_.read(reinterpret_cast<char*>(&length), sizeof(length));
+  PARL_CHECK(file_.good() && length <= size - 8, "{} is not a safetensors file, or is cut short", path);
   std::string text(length, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(length));
+  file_.read(text.data(), static_cast<std::streamsize>(length));
   const Json header = Json::parse(text, nullptr, false);
   PARL_CHECK(header.is_object(), "{}: the header is not a JSON object", path);
-
-  Weights weights;
   try {
     for (const auto& [name, item] : header.items()) {
       if (name == "__metadata__") {
-        if (metadata) *metadata = item.get<SafetensorsMetadata>();
+        metadata_ = item.get<SafetensorsMetadata>();
         continue;
       }
       const uint64_t begin = item.at("data_offsets").at(0), end = item.at("data_offsets").at(1);
-      Shape shape = item.at("shape").get<Shape>();
-      const DType dtype = dtype_of_name(item.at("dtype"), path);
-      const uint64_t bytes = static_cast<uint64_t>(shape_size(shape, dtype)) * dtype_size(dtype);
-      PARL_CHECK(begin <= end && end - begin == bytes && end <= size - 8 - length,
+      Place place{dtype_of_name(item.at("dtype"), path), item.at("shape").get<Shape>(), 8 + length + begin, 0};
+      place.bytes = static_cast<uint64_t>(shape_size(place.shape, place.dtype)) * dtype_size(place.dtype);
+      PARL_CHECK(begin <= end && end - begin == place.bytes && end <= size - 8 - length,
                  "{}: '{}' lies outside the file, or its size does not fit its shape", path, name);
-      Array array = Array::empty(dtype, std::move(shape));
-      file.seekg(static_cast<std::streamoff>(8 + length + begin));
-      file.read(reinterpret_cast<char*>(array.data()), static_cast<std::streamsize>(array.bytes()));
-      PARL_CHECK(file.good(), "{}: cut short in '{}'", path, name);
-      weights.entries.push_back({name, std::move(array)});
+      names_.push_back(name);
+      places_.emplace(name, std::move(place));
     }
   } catch (const nlohmann::json::exception& error) {
     raise("{}: bad header: {}", path, error.what());
+  }
+}
+
+const SafetensorsFile::Place& SafetensorsFile::place(const std::string& name) const {
+  const auto found = places_.find(name);
+  PARL_CHECK(found != places_.end(), "{} holds no '{}'{}", path_, name, did_you_mean(name, names_));
+  return found->second;
+}
+
+void SafetensorsFile::read(const std::string& name, std::span<std::byte> into) {
+  const Place& at = place(name);
+  PARL_CHECK_EQ(into.size(), at.bytes, "an array of another size was expected");
+  file_.seekg(static_cast<std::streamoff>(at.begin));
+  file_.read(reinterpret_cast<char*>(into.data()), static_cast<std::streamsize>(into.size()));
+  PARL_CHECK(file_.good(), "{}: cut short in '{}'", path_, name);
+}
+
+Weights load_safetensors(const std::string& path, SafetensorsMetadata* metadata) {
+  SafetensorsFile file(path);
+  if (metadata) *metadata = file.metadata();
+  Weights weights;
+  for (const std::string& name : file.names()) {
+    Array array = Array::empty(file.dtype(name), file.shape(name));
+    file.read(name, {array.data(), array.bytes()});
+    weights.entries.push_back({name, std::move(array)});
   }
   return weights;
 }

@@ -6,10 +6,16 @@
 #include <cmath>
 #include <cstring>
 
+#include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 
 namespace parl {
+namespace {
+
+constexpr const char* kPrefix = "replay/";
+
+}  // namespace
 
 SumTree::SumTree(int64_t size) {
   if (size <= 0) return;
@@ -37,6 +43,12 @@ int64_t SumTree::find(double sum) const {
   return static_cast<int64_t>(node) - leaves_;
 }
 
+int64_t SumTree::bytes_for(int64_t size) {
+  int64_t leaves = size > 0 ? 1 : 0;
+  while (leaves < size) leaves *= 2;
+  return 2 * leaves * static_cast<int64_t>(sizeof(double));
+}
+
 ReplayBuffer::ReplayBuffer(ReplayOptions options) : options_(options), rng_(options.seed, 0x5eb1a) {
   PARL_CHECK(options_.capacity > 0, "a replay buffer needs a capacity of at least one step, not {}", options_.capacity);
   PARL_CHECK(options_.n_step >= 1, "n-step is {}, expected at least 1", options_.n_step);
@@ -44,8 +56,34 @@ ReplayBuffer::ReplayBuffer(ReplayOptions options) : options_(options), rng_(opti
 
 int64_t ReplayBuffer::capacity_bytes() const {
   return obs_.defined() ? static_cast<int64_t>(obs_.nbytes() + action_.nbytes() + reward_.nbytes() +
-                                               terminated_.nbytes() + truncated_.nbytes())
+                                               terminated_.nbytes() + truncated_.nbytes()) +
+                              tree_.bytes()
                         : 0;
+}
+
+ReplayMemory ReplayBuffer::memory_for(const ModelSpec& spec, int64_t length) const {
+  const int64_t slots = std::max<int64_t>(options_.capacity / length, 1), steps = slots * length;
+  int64_t obs = static_cast<int64_t>(dtype_size(spec.obs_dtype));
+  for (const int64_t dim : spec.obs_shape) obs *= dim;
+  const int64_t action = spec.action_size > 0 ? spec.action_size * static_cast<int64_t>(sizeof(float))
+                                              : static_cast<int64_t>(sizeof(int64_t));
+  const int64_t rest = steps * (action + static_cast<int64_t>(sizeof(float) + 2 * sizeof(bool))) +
+                       (options_.prioritized ? SumTree::bytes_for(steps) : 0);
+  ReplayMemory out;
+  out.least = out.most = rest + slots * (length + 1) * obs;
+  if (spec.obs_dtype == DType::kU8 && spec.obs_shape.size() == 3 && spec.obs_shape[2] > 1) {
+    const int64_t depth = spec.obs_shape[2];
+    out.least = rest + slots * (length + depth) * (obs / depth);
+  }
+  return out;
+}
+
+void ReplayBuffer::check_limit(int64_t bytes, const char* why) const {
+  constexpr int64_t kMega = 1'000'000;
+  PARL_CHECK(memory_limit_ <= 0 || bytes <= memory_limit_,
+             "the replay buffer needs {} MB of memory{}, of which {} MB are there: use a smaller --replay-capacity, or "
+             "--ignore-memory to go on all the same",
+             bytes / kMega, why, memory_limit_ / kMega);
 }
 
 // Rows of a stack in channels-last images: obs[t+1] without its newest frame is obs[t] without its oldest; after an end
@@ -67,6 +105,9 @@ void ReplayBuffer::allocate(const Batch& batch) {
   std::vector<int64_t> shape = obs_shape_;
   if (stores_frames()) shape.pop_back();
   shape.insert(shape.begin(), {slots_, rows()});
+  int64_t bytes = at::elementSize(batch.obs.scalar_type());
+  for (const int64_t dim : shape) bytes *= dim;
+  check_limit(bytes, "");
   obs_ = torch::empty(shape, batch.obs.scalar_type());  // pages come as they are written
   std::vector<int64_t> actions = batch.action.sizes().vec();
   actions[0] = slots_;
@@ -81,6 +122,8 @@ void ReplayBuffer::allocate(const Batch& batch) {
 void ReplayBuffer::store_whole() {
   std::vector<int64_t> shape = obs_shape_;
   shape.insert(shape.begin(), {slots_, length_ + 1});
+  check_limit(static_cast<int64_t>(obs_.nbytes()) / rows() * (length_ + 1) * depth_,
+              " now that an observation was no stack of frames");
   const at::Tensor whole = torch::empty(shape, obs_.scalar_type());
   for (int64_t slot = 0; slot < filled_; ++slot) {
     for (int64_t t = 0; t <= length_; ++t) {
@@ -252,69 +295,164 @@ void ReplayBuffer::update_priorities(const std::vector<int64_t>& index, const at
   }
 }
 
-void ReplayBuffer::append_state(Weights& state) const {
-  const auto add = [&](const char* name, const at::Tensor& tensor) {
-    state.entries.push_back({std::string("replay/") + name, to_array(tensor)});
-  };
-  const at::Tensor numbers =
-      torch::tensor({next_, filled_, length_, slots_, depth_, static_cast<int64_t>(rng_.position())}, at::kLong);
-  add("counters", numbers);
-  if (!obs_.defined()) return;
-  add("obs_shape", torch::tensor(obs_shape_, at::kLong));
-  for (const auto& [name, tensor] : {std::pair{"obs", obs_}, std::pair{"action", action_}, std::pair{"reward", reward_},
-                                     std::pair{"terminated", terminated_}, std::pair{"truncated", truncated_}}) {
-    add(name, tensor.narrow(0, 0, filled_));
-  }
-  std::vector<int64_t> places;
-  std::vector<at::Tensor> finals;
-  for (int64_t slot = 0; slot < filled_; ++slot) {
-    for (const auto& [t, obs] : finals_[static_cast<size_t>(slot)]) {
-      places.push_back(slot * length_ + t);
-      finals.push_back(obs);
-    }
-  }
-  add("final_index", torch::tensor(places, at::kLong));
-  if (!finals.empty()) add("final_obs", at::stack(finals));
-  if (!options_.prioritized) return;
-  const at::Tensor priorities = torch::empty({size() + 1}, at::kDouble);
-  double* to = priorities.mutable_data_ptr<double>();
-  for (int64_t i = 0; i < size(); ++i) to[i] = tree_.get(i);
-  to[size()] = max_priority_;
-  add("priority", priorities);
+std::vector<std::pair<const char*, at::Tensor*>> ReplayBuffer::stored() {
+  return {{"obs", &obs_},
+          {"action", &action_},
+          {"reward", &reward_},
+          {"terminated", &terminated_},
+          {"truncated", &truncated_}};
 }
 
-void ReplayBuffer::set_state(const Weights& state) {
-  const auto get = [&](const char* name) { return to_tensor(get_entry(state, std::string("replay/") + name)); };
-  const at::Tensor counters = get("counters");
-  const int64_t* n = counters.const_data_ptr<int64_t>();
-  next_ = n[0], filled_ = n[1], length_ = n[2], slots_ = n[3], depth_ = n[4];
-  rng_.set_position(static_cast<uint64_t>(n[5]));
-  obs_ = at::Tensor();
-  if (slots_ == 0) return;
-  const at::Tensor shape = get("obs_shape");
-  obs_shape_.assign(shape.const_data_ptr<int64_t>(), shape.const_data_ptr<int64_t>() + shape.numel());
-  const auto restore = [&](const char* name) {
-    const at::Tensor saved = get(name);
-    std::vector<int64_t> sizes = saved.sizes().vec();
-    sizes[0] = slots_;
-    at::Tensor tensor = torch::empty(sizes, saved.scalar_type());
-    tensor.narrow(0, 0, filled_).copy_(saved);
-    return tensor;
+struct ReplayBuffer::Saved {
+  at::Tensor counters, obs_shape, final_index, final_obs, priority;  // undefined where there is none
+
+  std::vector<std::pair<const char*, at::Tensor*>> all() {
+    return {{"counters", &counters},
+            {"obs_shape", &obs_shape},
+            {"final_index", &final_index},
+            {"final_obs", &final_obs},
+            {"priority", &priority}};
+  }
+};
+
+// All but final_obs.
+ReplayBuffer::Saved ReplayBuffer::saved() const {
+  Saved out;
+  out.counters =
+      torch::tensor({next_, filled_, length_, slots_, depth_, static_cast<int64_t>(rng_.position())}, at::kLong);
+  if (!obs_.defined()) return out;
+  out.obs_shape = torch::tensor(obs_shape_, at::kLong);
+  std::vector<int64_t> places;
+  for (int64_t slot = 0; slot < filled_; ++slot) {
+    for (const auto& [t, obs] : finals_[static_cast<size_t>(slot)]) places.push_back(slot * length_ + t);
+  }
+  out.final_index = torch::tensor(places, at::kLong);
+  if (!options_.prioritized) return out;
+  out.priority = torch::empty({size() + 1}, at::kDouble);
+  double* to = out.priority.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < size(); ++i) to[i] = tree_.get(i);
+  to[size()] = max_priority_;
+  return out;
+}
+
+void ReplayBuffer::save(const std::string& path) const {
+  std::vector<SafetensorsEntry> entries;
+  const auto add = [&](const char* name, at::IntArrayRef shape, const at::Tensor& tensor) {
+    const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
+    entries.push_back({std::string(kPrefix) + name, to_dtype(tensor.scalar_type()), shape.vec(), {}});
+    if (tensor.numel() > 0) entries.back().pieces.emplace_back(data, tensor.nbytes());
   };
-  obs_ = restore("obs"), action_ = restore("action"), reward_ = restore("reward");
-  terminated_ = restore("terminated"), truncated_ = restore("truncated");
+  Saved small = saved();
+  for (const auto& [name, tensor] : small.all()) {
+    if (tensor->defined()) add(name, tensor->sizes(), *tensor);
+  }
+  if (obs_.defined()) {
+    for (const auto& [name, tensor] : const_cast<ReplayBuffer*>(this)->stored()) {
+      const at::Tensor filled = tensor->narrow(0, 0, filled_);
+      add(name, filled.sizes(), filled);
+    }
+    std::vector<int64_t> shape = obs_shape_;
+    shape.insert(shape.begin(), small.final_index.numel());
+    add("final_obs", shape, torch::empty({0}, obs_.scalar_type()));
+    for (const auto& finals : finals_) {
+      for (const auto& [t, obs] : finals) {
+        entries.back().pieces.emplace_back(static_cast<const std::byte*>(obs.const_data_ptr()), obs.nbytes());
+      }
+    }
+  }
+  save_safetensors(path, entries);
+}
+
+// `read` gives the saved tensor of a name, or puts it into the one given.
+template <typename Read>
+void ReplayBuffer::restore(const Read& read) {
+  clear();
+  const at::Tensor counters = read("counters", nullptr);
+  PARL_CHECK_EQ(counters.numel(), 6, "a replay buffer's counters");
+  const int64_t* n = counters.const_data_ptr<int64_t>();
+  rng_.set_position(static_cast<uint64_t>(n[5]));
+  if (n[3] == 0) return;
+  const int64_t filled = n[1];
+  length_ = n[2], slots_ = n[3], depth_ = n[4];
+  PARL_CHECK(length_ > 0 && filled > 0 && filled <= slots_ && n[0] >= 0 && n[0] < slots_, "counters that cannot be");
+  const at::Tensor shape = read("obs_shape", nullptr);
+  obs_shape_.assign(shape.const_data_ptr<int64_t>(), shape.const_data_ptr<int64_t>() + shape.numel());
+  for (const auto& [name, tensor] : stored()) read(name, tensor);
   finals_.assign(static_cast<size_t>(slots_), {});
-  const at::Tensor places = get("final_index"), finals = places.numel() > 0 ? get("final_obs") : at::Tensor();
+  const at::Tensor places = read("final_index", nullptr);
+  const at::Tensor finals = places.numel() > 0 ? read("final_obs", nullptr) : at::Tensor();
   for (int64_t i = 0; i < places.numel(); ++i) {
     const int64_t at = places.const_data_ptr<int64_t>()[i];
-    finals_[static_cast<size_t>(at / length_)].emplace_back(at % length_, finals[i].clone());
+    finals_.at(static_cast<size_t>(at / length_)).emplace_back(at % length_, finals[i].clone(at::MemoryFormat::Contiguous));
   }
+  next_ = n[0], filled_ = filled;
   if (!options_.prioritized) return;
   tree_ = SumTree(slots_ * length_);
-  const at::Tensor priorities = get("priority");
+  const at::Tensor priorities = read("priority", nullptr);
   PARL_CHECK_EQ(priorities.numel(), size() + 1);
   for (int64_t i = 0; i < size(); ++i) tree_.set(i, priorities.const_data_ptr<double>()[i]);
   max_priority_ = priorities.const_data_ptr<double>()[size()];
+}
+
+void ReplayBuffer::clear() {
+  const ReplayOptions options = options_;
+  const int64_t limit = memory_limit_;
+  *this = ReplayBuffer(options);
+  memory_limit_ = limit;
+}
+
+void ReplayBuffer::load(const std::string& path) {
+  SafetensorsFile file(path);
+  // Into the whole buffer's memory at once: its first rows are what was filled.
+  const auto read = [&](const char* name, at::Tensor* whole) {
+    const std::string key = std::string(kPrefix) + name;
+    std::vector<int64_t> sizes = file.shape(key);
+    const auto type = to_scalar_type(file.dtype(key));
+    if (whole) {
+      PARL_CHECK(!sizes.empty() && sizes[0] <= slots_, "'{}' has more than the buffer holds", key);
+      sizes[0] = slots_;
+    }
+    at::Tensor to = torch::empty(sizes, type);
+    const at::Tensor part = whole ? to.narrow(0, 0, file.shape(key)[0]) : to;
+    file.read(key, {static_cast<std::byte*>(part.mutable_data_ptr()), part.nbytes()});
+    if (whole) *whole = to;
+    return to;
+  };
+  try {
+    restore(read);
+  } catch (const std::exception& error) {
+    clear();
+    raise("the replay buffer in '{}' cannot be read: {}", path, error.what());
+  }
+}
+
+void ReplayBuffer::append_state(Weights& state) const {
+  const auto add = [&](const char* name, const at::Tensor& tensor) {
+    state.entries.push_back({std::string(kPrefix) + name, to_array(tensor)});
+  };
+  Saved small = saved();
+  std::vector<at::Tensor> finals;
+  for (const auto& of_slot : finals_) {
+    for (const auto& [t, obs] : of_slot) finals.push_back(obs);
+  }
+  if (!finals.empty()) small.final_obs = at::stack(finals);
+  for (const auto& [name, tensor] : small.all()) {
+    if (tensor->defined()) add(name, *tensor);
+  }
+  if (!obs_.defined()) return;
+  for (const auto& [name, tensor] : const_cast<ReplayBuffer*>(this)->stored()) add(name, tensor->narrow(0, 0, filled_));
+}
+
+void ReplayBuffer::set_state(const Weights& state) {
+  restore([&](const char* name, at::Tensor* whole) {
+    const at::Tensor saved = to_tensor(get_entry(state, std::string(kPrefix) + name));
+    if (!whole) return saved;
+    std::vector<int64_t> sizes = saved.sizes().vec();
+    sizes[0] = slots_;
+    *whole = torch::empty(sizes, saved.scalar_type());
+    whole->narrow(0, 0, saved.size(0)).copy_(saved);
+    return *whole;
+  });
 }
 
 }  // namespace parl

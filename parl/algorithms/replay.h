@@ -8,8 +8,9 @@
 // steps get the highest priority seen; weight = (N P(i))^-beta over the largest of the sample. uint8 images [H, W, C]
 // whose channels are the last C frames (a frame stack that starts again at every reset, newest last) are found by
 // looking and stored once per frame; the stacks are put together on sampling, to the bit. Should a later observation
-// not be one, everything is stored whole from then on. Memory is taken as the buffer fills; capacity_bytes() says how
-// much it will be. Owner: one learner; thread rule: one thread at a time. Errors: parl::Error for batches that differ
+// not be one, everything is stored whole from then on. Memory is taken as the buffer fills; memory_for() says before the
+// start how much it will be, capacity_bytes() once the first batch has shown how it is stored. Final observations of
+// truncated steps come on top. save() and load() stream: they take no second copy of the buffer. Owner: one learner; thread rule: one thread at a time. Errors: parl::Error for batches that differ
 // in shape from the first.
 #pragma once
 
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "parl/agent/batch.h"
+#include "parl/agent/spec.h"
 #include "parl/agent/weights.h"
 #include "parl/core/rng.h"
 
@@ -34,6 +36,8 @@ class SumTree {
   void set(int64_t i, double value);
   double get(int64_t i) const { return nodes_[static_cast<size_t>(leaves_ + i)]; }
   double total() const { return leaves_ > 0 ? nodes_[1] : 0; }
+  int64_t bytes() const { return static_cast<int64_t>(nodes_.size() * sizeof(double)); }
+  static int64_t bytes_for(int64_t size);
   // The first i whose sum over [0, i] exceeds `sum`; never one of value 0 while there are others.
   int64_t find(double sum) const;
 
@@ -51,6 +55,11 @@ struct ReplayOptions {
   uint64_t seed = 0;
 };
 
+// Bytes of a full buffer: `least` if images turn out to be frame stacks, `most` if not. Equal where there is no doubt.
+struct ReplayMemory {
+  int64_t least = 0, most = 0;
+};
+
 struct ReplaySample {
   at::Tensor obs, next_obs;             // [N, ...obs_shape] in the batch's dtype
   at::Tensor action;                    // [N] int64, or [N, A] float32
@@ -66,6 +75,10 @@ class ReplayBuffer {
   int64_t size() const { return filled_ * length_; }  // steps
   int64_t capacity() const { return slots_ * length_; }
   int64_t capacity_bytes() const;  // 0 before the first add()
+  // Before the first add(): unrolls of `length` steps in an environment with that spec.
+  ReplayMemory memory_for(const ModelSpec& spec, int64_t length) const;
+  // add() throws where more would be needed; 0: no limit.
+  void limit_memory(int64_t bytes) { memory_limit_ = bytes; }
   bool stores_frames() const { return depth_ > 1; }
 
   ReplaySample sample(int64_t n, double beta = 1.0);
@@ -74,11 +87,23 @@ class ReplayBuffer {
   // errors [N]: TD errors of the sample's steps; the sign is ignored.
   void update_priorities(const std::vector<int64_t>& index, const at::Tensor& errors);
 
-  // "replay/...": everything, so that sampling continues to the bit.
+  // Everything, so that sampling continues to the bit, in a file (safetensors) that appears whole or not at all; load()
+  // wants what save() wrote under the same options. Throws parl::Error naming file and cause; then a loading buffer is
+  // empty.
+  void save(const std::string& path) const;
+  void load(const std::string& path);
+  // The same in memory, under "replay/...": two copies of everything.
   void append_state(Weights& state) const;
   void set_state(const Weights& state);
 
  private:
+  struct Saved;  // what save() writes besides the stored tensors
+  Saved saved() const;
+  template <typename Read>
+  void restore(const Read& read);
+  std::vector<std::pair<const char*, at::Tensor*>> stored();
+  void clear();
+  void check_limit(int64_t bytes, const char* why) const;
   void allocate(const Batch& batch);
   bool is_frame_stack(const Batch& batch) const;
   void store_whole();  // leaves frame storage
@@ -98,7 +123,19 @@ class ReplayBuffer {
   std::vector<std::vector<std::pair<int64_t, at::Tensor>>> finals_;  // by slot: (t, final observation)
   SumTree tree_;
   double max_priority_ = 1;
+  int64_t memory_limit_ = 0;
   CounterRng rng_;
+};
+
+// What an algorithm with a replay buffer is besides an Algorithm. Its get_state() leaves the buffer out: the training
+// loop saves that apart, streamed, in the newest checkpoint alone, says its size before the start, and holds it to the
+// machine's memory. Thread rule: as the algorithm's.
+class ReplayOwner {
+ public:
+  virtual ~ReplayOwner() = default;
+  virtual ReplayBuffer& replay() = 0;
+  // The run continues, but its buffer was not saved: this one begins empty.
+  virtual void replay_lost() {}
 };
 
 }  // namespace parl

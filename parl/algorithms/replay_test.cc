@@ -1,12 +1,17 @@
 #include "parl/algorithms/replay.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 
 namespace parl {
 namespace {
@@ -268,6 +273,127 @@ TEST(Replay, ContinuousActionsStayWithTheirSteps) {
   other.set_state(state);
   EXPECT_TRUE(other.sample(40).action.equal(replay.sample(40).action));
   EXPECT_THROW(replay.add(env.unroll(4)), Error);  // whole numbers now
+}
+
+struct File {
+  std::string path = ::testing::TempDir() + "/parl_replay_" + std::to_string(getpid());
+  ~File() { std::filesystem::remove(path); }
+};
+
+TEST(Replay, AFileContinuesToTheBit) {
+  for (const bool prioritized : {false, true}) {
+    const File file;
+    torch::manual_seed(3);
+    ReplayOptions options;
+    options.capacity = 48, options.prioritized = prioritized, options.n_step = 2, options.seed = 5;
+    ReplayBuffer replay(options), copy(options);
+    replay.save(file.path);  // an empty one, too
+    copy.load(file.path);
+    EXPECT_EQ(copy.size(), 0);
+    std::vector<at::Tensor> stack;
+    replay.add(frames(2, 12, {{3, 't'}, {14, 'x'}, {20, 't'}}, stack));
+    replay.update_priorities(replay.sample(8).index, torch::rand({8}));
+    replay.save(file.path);
+    copy.load(file.path);
+    EXPECT_EQ(copy.capacity_bytes(), replay.capacity_bytes());
+    const Batch more = frames(2, 12, {{20, 't'}}, stack);
+    for (ReplayBuffer* buffer : {&replay, &copy}) buffer->add(more);
+    const ReplaySample a = replay.sample(64), b = copy.sample(64);
+    EXPECT_EQ(a.index, b.index);
+    EXPECT_TRUE(a.obs.equal(b.obs));
+    EXPECT_TRUE(a.next_obs.equal(b.next_obs));
+    EXPECT_TRUE(a.weight.equal(b.weight));
+  }
+}
+
+// What is written is what was filled, and writing it takes no second copy.
+TEST(Replay, SavingStreams) {
+  const File file;
+  Batch b;
+  const int64_t unrolls = 20, length = 32, pixels = 100'000;  // 66 MB
+  b.obs = torch::zeros({unrolls, length + 1, pixels}, at::kByte);
+  b.action = torch::zeros({unrolls, length}, at::kLong);
+  b.behaviour_logits = torch::zeros({unrolls, length, 2});
+  b.reward = torch::zeros({unrolls, length});
+  b.terminated = b.truncated = torch::zeros({unrolls, length}, at::kBool);
+  b.final_index = torch::zeros({0}, at::kLong);
+  ReplayOptions options;
+  options.capacity = unrolls * length;
+  ReplayBuffer replay(options);
+  replay.add(b);
+  const auto peak = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss / 1024;  // MB
+  };
+  const long before = peak();
+  replay.save(file.path);
+  EXPECT_LT(peak() - before, 20);
+  EXPECT_NEAR(static_cast<double>(std::filesystem::file_size(file.path)) / 1e6, 66, 1);
+}
+
+TEST(Replay, ADamagedFileIsAnErrorAndLeavesAnEmptyBuffer) {
+  const File file;
+  ReplayOptions options;
+  options.capacity = 8;
+  ReplayBuffer replay(options), copy(options);
+  Counter counter;
+  replay.add(counter.unroll(4));
+  replay.save(file.path);
+  std::filesystem::resize_file(file.path, std::filesystem::file_size(file.path) - 3);
+  copy.add(counter.unroll(4));
+  EXPECT_THROW(copy.load(file.path), Error);
+  EXPECT_THROW(copy.load("/nowhere/x"), Error);
+  EXPECT_THROW(replay.save("/nowhere/x"), Error);
+  EXPECT_EQ(replay.size(), 4);
+}
+
+TEST(Replay, MemoryIsForeseen) {
+  ReplayOptions options;
+  options.capacity = 24, options.prioritized = true;
+  ReplayBuffer whole(options);
+  const ReplayMemory vectors = whole.memory_for({{1}, DType::kF32, 2, 0}, 8);
+  EXPECT_EQ(vectors.least, vectors.most);
+  Counter counter;
+  whole.add(counter.unroll(8));
+  EXPECT_EQ(whole.capacity_bytes(), vectors.most);
+
+  torch::manual_seed(1);
+  const ModelSpec images{{2, 2, 3}, DType::kU8, 2, 0};
+  ReplayBuffer stacks(options);
+  const ReplayMemory memory = stacks.memory_for(images, 12);
+  EXPECT_LT(memory.least, memory.most);
+  std::vector<at::Tensor> stack;
+  const Batch batch = frames(2, 12, {{4, 't'}}, stack);
+  stacks.add(batch);
+  EXPECT_EQ(stacks.capacity_bytes(), memory.least);
+  Batch torn = batch;
+  torn.obs = batch.obs.clone();
+  torn.obs[0][5][1][1][0] += 1;
+  stacks.add(torn);
+  EXPECT_EQ(stacks.capacity_bytes(), memory.most);
+}
+
+TEST(Replay, MemoryThatIsNotThereIsAnError) {
+  ReplayOptions options;
+  options.capacity = 800;
+  ReplayBuffer replay(options);
+  Counter counter;
+  replay.limit_memory(500);
+  EXPECT_THAT(error_of([&] { replay.add(counter.unroll(8)); }), ::testing::HasSubstr("--replay-capacity"));
+  replay.limit_memory(0);
+  replay.add(counter.unroll(8));
+
+  torch::manual_seed(1);
+  ReplayBuffer stacks(options);
+  std::vector<at::Tensor> stack;
+  const Batch batch = frames(1, 8, {}, stack);
+  stacks.limit_memory(100 * 11 * 4);  // 800 steps in frames: 100 unrolls of 3 + 8 frames of 4 pixels
+  stacks.add(batch);
+  Batch torn = batch;
+  torn.obs = batch.obs.clone();
+  torn.obs[0][5][1][1][0] += 1;
+  EXPECT_THAT(error_of([&] { stacks.add(torn); }), ::testing::HasSubstr("no stack of frames"));
 }
 
 TEST(Replay, AnEmptyOneSaysSo) { EXPECT_THROW(ReplayBuffer({}).sample(1), Error); }

@@ -13,30 +13,6 @@
 #include "parl/core/check.h"
 
 namespace parl {
-namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-[[noreturn]] void fail_and_remove(std::string_view verb, const std::string& path, const std::string& temporary) {
-  const int error = errno;
-  ::unlink(temporary.c_str());
-  throw Error(file_error(verb, path, error));
-}
-
-}  // namespace
-
 std::string file_error(std::string_view verb, const std::string& path, int error_number) {
   std::string hint;
   if (error_number == ENOSPC || error_number == EDQUOT)
@@ -57,23 +33,52 @@ std::string read_file(const std::string& path) {
   return std::move(out).str();
 }
 
-void write_file_atomically(const std::string& path, std::string_view contents) {
-  const std::string temporary = path + ".part";
-  {
-    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (file.get() < 0) throw Error(file_error("write", path, errno));
-    for (size_t done = 0; done < contents.size();) {
-      const ssize_t n = ::write(file.get(), contents.data() + done, contents.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail_and_remove("write", path, temporary);
-      done += static_cast<size_t>(n);
-    }
-    if (::fsync(file.get()) != 0 && errno != EINVAL) fail_and_remove("write", path, temporary);
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".part") {
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw Error(file_error("write", path_, errno));
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  fd_ = -1;
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(std::string_view verb, int error_number) {
+  discard();
+  throw Error(file_error(verb, path_, error_number));
+}
+
+void AtomicFile::write(const void* data, size_t bytes) {
+  PARL_CHECK(fd_ >= 0, "'{}' is finished already", path_);
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t n = ::write(fd_, static_cast<const char*>(data) + done, bytes - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", errno);
+    done += static_cast<size_t>(n);
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) fail_and_remove("replace", path, temporary);
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() >= 0) ::fsync(directory.get());  // the rename itself survives a power cut
+}
+
+void AtomicFile::commit() {
+  PARL_CHECK(fd_ >= 0, "'{}' is finished already", path_);
+  if (::fsync(fd_) != 0 && errno != EINVAL) fail("write", errno);
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("replace", errno);
+  ::close(fd_);
+  fd_ = -1;
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return;
+  ::fsync(directory);  // the rename itself survives a power cut
+  ::close(directory);
+}
+
+void write_file_atomically(const std::string& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(contents.data(), contents.size());
+  file.commit();
 }
 
 }  // namespace parl

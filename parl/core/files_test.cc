@@ -25,6 +25,23 @@ TEST(Files, WrittenThenReadBackAndReplaced) {
   std::filesystem::remove(path);
 }
 
+TEST(Files, PiecesAppearTogetherOrNotAtAll) {
+  const std::string path = testing::TempDir() + "parl_files_pieces.bin";
+  {
+    parl::AtomicFile file(path);
+    file.write("one", 3);
+    file.write("two", 3);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    file.commit();
+    EXPECT_THROW(file.write("x", 1), parl::Error);
+  }
+  EXPECT_EQ(parl::read_file(path), "onetwo");
+  parl::AtomicFile(path).write("half", 4);
+  EXPECT_EQ(parl::read_file(path), "onetwo");
+  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  std::filesystem::remove(path);
+}
+
 TEST(Files, ErrorsNamePathAndReason) {
   EXPECT_THAT(error_of([] { parl::read_file("/nowhere/x"); }), HasSubstr("cannot read '/nowhere/x': No such file"));
   EXPECT_THAT(error_of([] { parl::read_file("/tmp"); }), HasSubstr("cannot read '/tmp'"));

@@ -190,7 +190,9 @@ TEST(Models, ShapesAndSizes) {
     int64_t parameters;
   } cases[] = {{"atari42", image_spec(42), 1'002'551},      {"nature", image_spec(84), 1'687'719},
                {"impala_shallow", image_spec(84), 677'943}, {"impala_deep", image_spec(84), 1'091'031},
-               {"minatar", image_spec(10), 132'695},        {"mlp", {{4}, DType::kF32, 2, 0}, 4'675}};
+               {"minatar", image_spec(10), 132'695},        {"mlp", {{4}, DType::kF32, 2, 0}, 4'675},
+               {"minatar_norm", image_spec(10), 132'983},   {"nature_norm", image_spec(84), 1'689'063},
+               {"mlp_norm", {{4}, DType::kF32, 2, 0}, 18'051}};
   for (const auto& c : cases) {
     auto model = models.make(c.name, c.spec);
     torch::NoGradGuard no_grad;
@@ -227,6 +229,9 @@ TEST(Models, PythonGetsEqualOutputs) {
                                                                    {"nature", image_spec(84)},
                                                                    {"impala_shallow", image_spec(84)},
                                                                    {"minatar", image_spec(10)},
+                                                                   {"minatar_norm", image_spec(10)},
+                                                                   {"nature_norm", image_spec(84)},
+                                                                   {"mlp_norm", {{4}, DType::kF32, 2, 0}},
                                                                    {"mlp", {{4}, DType::kF32, 2, 0}}}) {
     torch::manual_seed(4);
     torch::NoGradGuard no_grad;
@@ -256,7 +261,8 @@ TEST(Models, PythonGetsEqualOutputs) {
 TEST(Registry, NamesDefaultsAndErrors) {
   ModelRegistry models = builtin_models();
   EXPECT_THAT(models.names(),
-              testing::ElementsAre("atari42", "impala_deep", "impala_shallow", "minatar", "mlp", "mlp256", "mlp64", "nature"));
+              testing::ElementsAre("atari42", "impala_deep", "impala_shallow", "minatar", "minatar_norm", "mlp", "mlp256", "mlp64",
+                                   "mlp_norm", "nature", "nature_norm"));
   EXPECT_EQ(default_model_for({{4}, DType::kF32, 2, 0}), "mlp");
   EXPECT_EQ(default_model_for(image_spec(42)), "atari42");
   EXPECT_EQ(default_model_for(image_spec(84)), "nature");
@@ -275,6 +281,7 @@ TEST(Registry, NamesDefaultsAndErrors) {
   EXPECT_THAT(message([&] { models.make("natur", image_spec(84)); }), testing::HasSubstr("nature"));
   EXPECT_THAT(message([&] { models.make("nature", {{4}, DType::kF32, 2, 0}); }), testing::HasSubstr("images"));
   EXPECT_THAT(message([&] { models.make("nature", image_spec(20)); }), testing::HasSubstr("too small"));
+  EXPECT_THAT(message([&] { models.make("mlp_norm", {{4}, DType::kF32, 0, 2}); }), testing::HasSubstr("Discrete"));
   ModelSpec continuous = image_spec(84);
   continuous.num_actions = 0, continuous.action_size = 2;
   EXPECT_THAT(message([&] { models.make("nature", continuous); }), testing::HasSubstr("Discrete"));

@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kAtoms = "atoms";  // count, v_min, v_max, dueling
+
 const std::string& get(const SafetensorsMetadata& metadata, const std::string& key, const fs::path& file) {
   const auto at = metadata.find(key);
   PARL_CHECK(
@@ -54,14 +56,16 @@ DType dtype_named(const std::string& name) {
 
 }  // namespace
 
-Policy::Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh)
-    : model_(std::move(model)), spec_(std::move(spec)), tanh_(tanh) {
+Policy::Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh, std::optional<Atoms> atoms)
+    : model_(std::move(model)), spec_(std::move(spec)), tanh_(tanh), atoms_(atoms) {
   model_->eval();
 }
 
 PolicyValue Policy::forward(const at::Tensor& obs) const {
   torch::NoGradGuard no_grad;
-  return model_->forward(obs);
+  PolicyValue out = model_->forward(obs);
+  if (atoms_) out.logits = atoms_->q_values(out.logits);
+  return out;
 }
 
 at::Tensor Policy::act(const at::Tensor& obs) const {
@@ -108,6 +112,10 @@ std::map<std::string, std::string> policy_metadata(const std::string& model, con
           {"tanh", tanh ? "1" : "0"}};
 }
 
+std::map<std::string, std::string> policy_atoms(const Atoms& atoms) {
+  return {{kAtoms, fmt::format("{},{},{},{}", atoms.count, atoms.v_min, atoms.v_max, atoms.dueling ? 1 : 0)}};
+}
+
 std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry& models, const std::string& agent) {
   const fs::path file =
       fs::is_regular_file(path) ? fs::path(path) : fs::path(find_checkpoint(path, true, {kWeightsFile})) / kWeightsFile;
@@ -125,14 +133,23 @@ std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry
   spec.action_low = numbers(metadata, "action_low", file);
   spec.action_high = numbers(metadata, "action_high", file);
   spec.action_size = static_cast<int64_t>(spec.action_low.size());
-  std::shared_ptr<Model> model = models.make(get(metadata, "model", file), spec);
+  std::optional<Atoms> atoms;
+  ModelSpec made_for = spec;
+  if (metadata.count(kAtoms)) {
+    const std::vector<double> given = numbers(metadata, kAtoms, file);
+    PARL_CHECK_EQ(given.size(), 4u, "'{}' has something else for its '{}'", file.string(), kAtoms);
+    atoms = Atoms{static_cast<int64_t>(given[0]), given[1], given[2], given[3] != 0};
+    atoms->check();
+    made_for.num_actions = atoms->outputs(spec.num_actions);
+  }
+  std::shared_ptr<Model> model = models.make(get(metadata, "model", file), made_for);
   try {
     model->set_weights(weights);
   } catch (const Error& error) {
     raise("'{}' does not fit the network '{}': {}", file.string(), metadata.at("model"), error.what());
   }
   const auto tanh = metadata.find("tanh");  // earlier versions had no such policies
-  return std::make_unique<Policy>(std::move(model), std::move(spec), tanh != metadata.end() && tanh->second == "1");
+  return std::make_unique<Policy>(std::move(model), std::move(spec), tanh != metadata.end() && tanh->second == "1", atoms);
 }
 
 }  // namespace parl

@@ -12,10 +12,12 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "parl/agent/atoms.h"
 #include "parl/agent/model.h"
 #include "parl/models/registry.h"
 
@@ -24,7 +26,8 @@ namespace parl {
 class Policy {
  public:
   // tanh: the policy's own continuous action is the tanh of the mean (agent/tanh_gaussian.h), not the mean.
-  Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh = false);
+  // `atoms`: the model's outputs are distributions of returns over these (agent/atoms.h), as distributional DQN has them.
+  Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh = false, std::optional<Atoms> atoms = {});
 
   // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).
   int64_t act(std::span<const std::byte> obs) const;
@@ -32,7 +35,8 @@ class Policy {
   std::vector<float> act_values(std::span<const std::byte> obs) const;
   // The same for many: obs [N, ...obs_shape] -> [N] int64, or [N, A] float32 in the environment's units.
   at::Tensor act(const at::Tensor& obs) const;
-  // What the network says: logits [N, A] (of a Q-network: its logits, largest where Q is), or a Gaussian's parameters
+  // What the network says: logits [N, A] (of a Q-network: numbers that are largest where Q is; the
+  // Q-values themselves where it learns distributions), or a Gaussian's parameters
   // [N, 2A]; and the values.
   PolicyValue forward(const at::Tensor& obs) const;
 
@@ -43,12 +47,16 @@ class Policy {
   std::shared_ptr<Model> model_;
   ModelSpec spec_;
   bool tanh_;
+  std::optional<Atoms> atoms_;
 };
 
 // What save_safetensors' metadata must say for load_policy. `tanh`: actions are the tanh of what the network draws; `agents`:
 // those that have networks of their own.
 std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec, bool tanh = false,
                                                    const std::vector<std::string>& agents = {});
+
+// The entry of such metadata that says that the network's outputs are distributions.
+std::map<std::string, std::string> policy_atoms(const Atoms& atoms);
 
 // `path`: a run directory (its best checkpoint, or failing that the newest), a checkpoint folder, or a .safetensors
 // file. `models` knows the network by name; give your own registry for a network of your own. `agent`: whose network,

@@ -5,6 +5,7 @@
 #include "parl/core/check.h"
 #include "parl/models/cnn.h"
 #include "parl/models/mlp.h"
+#include "parl/models/norm.h"
 #include "parl/models/relu_mlp.h"
 #include "parl/models/resnet.h"
 
@@ -74,6 +75,12 @@ ModelRegistry builtin_models() {
              [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, impala_shallow_layers()); });
   models.add("minatar", "Young & Tian 2019, for boards of 3x3 cells and more: conv 16, linear 128",
              [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, minatar_layers()); });
+  models.add("mlp_norm", "two hidden layers of 128, LayerNorm, ReLU; for vectors, with pqn",
+             [](const ModelSpec& spec) { return std::make_shared<MlpNorm>(spec); });
+  models.add("minatar_norm", "minatar with LayerNorm, for pqn",
+             [](const ModelSpec& spec) { return std::make_shared<CnnNorm>(spec, minatar_layers()); });
+  models.add("nature_norm", "nature with LayerNorm, for pqn",
+             [](const ModelSpec& spec) { return std::make_shared<CnnNorm>(spec, nature_layers()); });
   models.add("impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256",
              [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
   return models;

@@ -8,7 +8,8 @@
 namespace parl {
 
 ActorPool::ActorPool(RemoteManager& manager, Options options, const std::vector<ActorConfig>& configs)
-    : manager_(manager), options_(options), configs_(configs), queue_(options.actors) {
+    : manager_(manager), options_(options), configs_(configs), queue_(options.actors),
+      limiter_(options.deterministic ? 0 : options.max_ahead) {
   PARL_CHECK_EQ(configs.size(), static_cast<size_t>(options.actors));
   // Starts overlap: loading libtorch costs a worker process most of a second.
   auto remotes = manager_.create_each<Actor>(options_.actors, [&](int i) { return configs_[static_cast<size_t>(i)]; });
@@ -71,9 +72,11 @@ Rollout ActorPool::sample(Remote<Actor>& remote, Versioned<Weights> weights) con
 
 void ActorPool::drive(int actor) {
   int64_t sequence = options_.first_sequence, last_version = -1;
+  const ActorConfig& config = configs_[static_cast<size_t>(actor)];
+  const int64_t steps = config.envs * config.length;
   try {
     for (;;) {
-      if (!options_.deterministic && !queue_.wait_free(actor)) return;
+      if (!options_.deterministic && (!queue_.wait_free(actor) || !limiter_.start(steps))) return;
       auto weights = weights_for(sequence, last_version);
       if (!weights) return;
       std::shared_ptr<Remote<Actor>> remote;
@@ -88,6 +91,7 @@ void ActorPool::drive(int actor) {
         if (!queue_.push(actor, std::move(rollout))) return;
       } catch (const RemoteError& error) {
         remote.reset();
+        limiter_.done(steps);
         if (!replace(actor, error)) return;
       }
     }
@@ -136,6 +140,7 @@ void ActorPool::stop() {
   }
   published_.notify_all();
   queue_.close();
+  limiter_.close();
   if (!drivers_.empty()) manager_.close(options_.shutdown);
   for (auto& t : drivers_) t.join();
   drivers_.clear();

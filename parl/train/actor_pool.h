@@ -5,6 +5,7 @@
 //   free-running    an actor starts its next rollout, under the newest published weights, as soon as nothing of it
 //                   waits
 //   on_policy       ... and not before newer weights than those of its last rollout are published
+//   max_ahead       ... and not while so many steps are made, or being made, that nobody has said learnt() of
 //   deterministic   rollout b of every actor is made under version max(0, b - 1) exactly; with on_policy: version b
 // An actor that fails (its process died, its environment threw) is replaced by a new one with fresh streams; after
 // `max_replacements` of them the queue fails with the last error. stop() asks for what is still at work to end, and
@@ -23,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "parl/data/rate_limiter.h"
 #include "parl/data/rollout_queue.h"
 #include "parl/train/actor.h"
 
@@ -34,6 +36,7 @@ class ActorPool {
     int actors = 1;
     bool deterministic = false;
     bool on_policy = false;
+    int64_t max_ahead = 0;  // free-running: steps made and not yet learnt from, at most; 0: no bound of its own
     int64_t max_replacements = 10;
     int64_t first_version = 0;   // of the weights published first: a continued run has no earlier ones
     int64_t first_sequence = 0;  // deterministic: the first rollout to make
@@ -51,6 +54,10 @@ class ActorPool {
   void start();
   // The weights of `version`; versions rise by one. Deterministic runs keep the last two.
   void publish(int64_t version, Weights weights);
+
+  // So many steps were learnt from, or thrown away.
+  void learnt(int64_t steps) { limiter_.done(steps); }
+  int64_t ahead() const { return limiter_.ahead(); }
 
   // Empty also when `give_up` says so; it is asked a few times a second while nothing comes.
   std::optional<Rollout> next(const std::function<bool()>& give_up) { return queue_.pop(give_up); }
@@ -78,6 +85,7 @@ class ActorPool {
   std::vector<ActorConfig> configs_;
   std::vector<std::shared_ptr<Remote<Actor>>> remotes_;  // swapped on replacement, under mutex_
   RolloutQueue queue_;
+  RateLimiter limiter_;
 
   mutable std::mutex mutex_;
   std::condition_variable published_;

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/off_policy.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/replay.h"
 #include "parl/core/check.h"
 #include "parl/core/error_of.h"
 #include "parl/models/policy.h"
@@ -20,25 +23,41 @@ namespace {
 using ::testing::HasSubstr;
 using testing::TempDir;
 
+// "ppo", or with a preset of its own: "dqn rainbow_classic".
+std::string algorithm_of(const std::string& variant) { return variant.substr(0, variant.find(' ')); }
+
 // Those whose policies are tanh of their networks take no discrete actions: they have a task of their own.
-bool is_continuous(const std::string& algorithm) { return program().algorithm(algorithm).tanh_policy; }
+bool is_continuous(const std::string& algorithm) { return program().algorithm(algorithm_of(algorithm)).tanh_policy; }
 ModelSpec spec_for(const std::string& algorithm) {
   if (is_continuous(algorithm)) return {{4}, DType::kF32, 0, 1, {-1}, {1}};
   return {{4}, DType::kF32, 3, 0};
 }
 const char* model_for(const std::string& algorithm) { return is_continuous(algorithm) ? "mlp64" : "mlp"; }
 
-TrainConfig config_for(const std::string& algorithm) {
+TrainConfig config_for(const std::string& variant) {
+  const std::string algorithm = algorithm_of(variant);
   TrainConfig config = program().config_of(algorithm);
-  config.env = is_continuous(algorithm) ? "Pendulum-v1" : "CartPole-v1";
-  apply_preset(config, default_preset(config.env, algorithm));
+  config.env = is_continuous(variant) ? "Pendulum-v1" : "CartPole-v1";
+  apply_preset(config, algorithm == variant ? default_preset(config.env, algorithm) : variant.substr(algorithm.size() + 1));
   return config;
 }
 
-std::unique_ptr<Algorithm> make_learner(const std::string& algorithm) {
+std::unique_ptr<Algorithm> make_learner(const std::string& variant) {
   torch::manual_seed(4);
-  return program().algorithm(algorithm).make_learner(
-      program().models.factory(model_for(algorithm)), spec_for(algorithm), config_for(algorithm));
+  return program()
+      .algorithm(algorithm_of(variant))
+      .make_learner(program().models.factory(model_for(variant)), spec_for(variant), config_for(variant));
+}
+
+// What a checkpoint carries: weights, state, and the replay buffer where there is one.
+void continue_from(Algorithm& from, Algorithm& to) {
+  to.set_weights(from.get_weights());
+  to.set_state(from.get_state());
+  auto* owner = dynamic_cast<ReplayOwner*>(&from);
+  if (!owner) return;
+  const TempDir dir;
+  owner->replay().save(dir.file("replay"));
+  dynamic_cast<ReplayOwner&>(to).replay().load(dir.file("replay"));
 }
 
 // Uniform numbers for n actions.
@@ -65,7 +84,7 @@ Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t see
   return b;
 }
 
-const std::vector<std::string> kAll = {"impala", "a2c", "ppo", "dqn", "ddpg", "td3", "sac"};
+const std::vector<std::string> kAll = {"impala", "a2c", "ppo", "dqn", "dqn rainbow_classic", "pqn", "ddpg", "td3", "sac"};
 
 class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 
@@ -88,8 +107,7 @@ TEST_P(EveryAlgorithm, ContinuesToTheBit) {
   whole->learn(first, 5'000);
   part->learn(first, 5'000);
   auto continued = make_learner(GetParam());
-  continued->set_weights(part->get_weights());
-  continued->set_state(part->get_state());
+  continue_from(*part, *continued);
   const LearnStats a = whole->learn(second, 5'128), b = continued->learn(second, 5'128);
   EXPECT_EQ(a, b);
   const Weights left = whole->get_weights(), right = continued->get_weights();
@@ -102,9 +120,10 @@ TEST_P(EveryAlgorithm, ContinuesToTheBit) {
 TEST_P(EveryAlgorithm, ActorActsAsTheLearner) {
   auto learner = make_learner(GetParam());
   for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 50'000);
-  auto actor =
-      program().algorithm(GetParam()).make_actor(
-      program().models.make(model_for(GetParam()), spec_for(GetParam())), config_for(GetParam()).settings);
+  const AlgorithmEntry& entry = program().algorithm(algorithm_of(GetParam()));
+  const AnyConfig settings = config_for(GetParam()).settings;
+  auto actor = entry.make_actor(
+      program().models.make(model_for(GetParam()), entry.spec_for(spec_for(GetParam()), settings)), settings);
   actor->set_weights(learner->get_weights());
   const at::Tensor obs = torch::randn({16, 4}), uniforms = uniforms_for(*learner, 16);
   const ActOutput a = learner->sample(obs, uniforms), b = actor->sample(obs, uniforms);
@@ -131,15 +150,21 @@ TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
   TrainConfig config = config_for(GetParam());
   config_set(config_fields(config), "lr", "0.125");
   const std::string json = config_to_json(config_fields(config));
-  EXPECT_THAT(json, HasSubstr("\"" + GetParam() + "\": {"));
+  EXPECT_THAT(json, HasSubstr("\"" + algorithm_of(GetParam()) + "\": {"));
   TrainConfig read = train_config_of(json, "here");
-  EXPECT_EQ(read.algorithm, GetParam());
+  EXPECT_EQ(read.algorithm, algorithm_of(GetParam()));
   EXPECT_TRUE(config_differences(config_fields(config), config_fields(read)).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), [](const auto& info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(All, DiscreteAlgorithm, ::testing::Values("impala", "a2c", "ppo", "dqn"),
-                         [](const auto& info) { return info.param; });
+std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), test_name);
+INSTANTIATE_TEST_SUITE_P(All, DiscreteAlgorithm,
+                         ::testing::Values("impala", "a2c", "ppo", "dqn", "dqn rainbow_classic", "pqn"), test_name);
 
 TEST(Algorithms, PpoSwingsThePendulumUp) {
   TempDir dir;
@@ -158,12 +183,15 @@ TEST(Algorithms, PpoSwingsThePendulumUp) {
   EXPECT_LE(std::abs(policy->act_values(std::as_bytes(std::span(hanging))).at(0)), 2);
 }
 
-TEST(Algorithms, DqnRefusesContinuousActions) {
-  TempDir dir;
-  TrainConfig config = config_for("dqn");
-  config.env = "Pendulum-v1";
-  config.run = dir.file("run");
-  EXPECT_THAT(error_of([&] { train(config); }), HasSubstr("ppo learns those"));
+TEST(Algorithms, QLearningRefusesContinuousActions) {
+  for (const char* name : {"dqn", "pqn"}) {
+    TempDir dir;
+    TrainConfig config = config_for(name);
+    config.env = "Pendulum-v1";
+    config.model = "mlp";
+    config.run = dir.file("run");
+    EXPECT_THAT(error_of([&] { train(config); }), HasSubstr("ppo learns those")) << name;
+  }
 }
 
 TEST(Algorithms, AreAllTested) {
@@ -183,7 +211,7 @@ TEST(Algorithms, SettingsOfOthersAreSkippedAndTheirOwnChecked) {
 }
 
 TEST(Algorithms, OnPolicyOnesRefuseALag) {
-  for (const char* name : {"a2c", "ppo"}) {
+  for (const char* name : {"a2c", "ppo", "pqn"}) {
     TrainConfig config = config_for(name);
     config.run = "somewhere";
     config.max_lag = 2;

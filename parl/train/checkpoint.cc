@@ -103,7 +103,8 @@ std::string save_checkpoint(const std::string& run_dir, const Checkpoint& c) {
     write_file_atomically(partial / "config.json", c.config);
     write_file_atomically(partial / kStateFile,
                           encode({c.progress, c.algorithm_state, c.deterministic, c.actors, c.waiting}));
-    write_manifest(partial);  // last
+    write_manifest(partial);
+    if (c.save_replay) c.save_replay(partial / kReplayFile);  // not in the manifest: older checkpoints lose theirs
     sync_folder(partial);
     rename_folder(partial, folder);
   } catch (...) {
@@ -118,6 +119,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   check_manifest(path);
   State state = decode(read_file(folder / kStateFile), folder / kStateFile);
   Checkpoint c;
+  c.path = path;
   c.weights = load_safetensors(folder / kWeightsFile);
   c.config = read_file(folder / "config.json");
   c.progress = std::move(state.progress);
@@ -177,6 +179,7 @@ void mark_best(const std::string& run_dir, const std::string& path) {
   fs::remove_all(partial, error);
   fs::create_directories(partial, error);
   for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.path().filename() == kReplayFile) continue;
     const fs::path target = partial / entry.path().filename();
     fs::create_hard_link(entry.path(), target, error);
     if (error) fs::copy_file(entry.path(), target, fs::copy_options::overwrite_existing, error);
@@ -193,6 +196,7 @@ void prune_checkpoints(const std::string& run_dir, int64_t keep) {
   const auto all = list_checkpoints(run_dir, kFiles);
   const auto surplus = static_cast<int64_t>(all.size()) - std::max<int64_t>(keep, 1);
   for (int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<size_t>(i)], error);
+  for (size_t i = 0; i + 1 < all.size(); ++i) fs::remove(fs::path(all[i]) / kReplayFile, error);
 }
 
 }  // namespace parl

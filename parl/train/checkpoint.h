@@ -7,14 +7,19 @@
 //                         the finished rollouts in flight
 //   config.json           the run's resolved settings at that time
 //   manifest.txt          size and checksum of each file
+//   replay.safetensors    the replay buffer of algorithms that have one, in the newest checkpoint alone: written without
+//                         a second copy in memory; older ones lose theirs when a newer one is whole, best/ has none; it is
+//                         not in the manifest
 // A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. One whose
 // bytes a disk has lost or changed later is noticed by its manifest; a run then goes on from the one before, and it is
-// set aside as damaged_step_000001500000/. The newest `keep` stay, and beside them best/ (a copy of the best one by evaluation or training return).
+// set aside as damaged_step_000001500000/. The newest `keep` stay, and beside them best/ (a copy of the best one by
+// evaluation or training return).
 // Thread rule: one writer per run directory. Throws parl::Error naming file and cause (a full disk by that name);
 // older checkpoints are untouched then.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -46,6 +51,8 @@ struct Progress {
 PARL_FIELDS(Progress, steps, updates, episodes, dropped_rollouts, actors_replaced, generation, seconds, returns,
             lengths, best_return, has_best, row, partial_row);
 
+inline constexpr const char* kReplayFile = "replay.safetensors";
+
 struct Checkpoint {
   Progress progress;
   Weights weights;
@@ -55,6 +62,8 @@ struct Checkpoint {
   std::vector<Rollout> waiting;               // deterministic runs: the finished batch in flight
   std::string config;                         // JSON
   std::map<std::string, std::string> policy;  // policy_metadata(): goes into the weights' file, for load_policy()
+  std::function<void(const std::string& path)> save_replay;  // on saving: writes kReplayFile; empty: there is none
+  std::string path;                                          // of a loaded one: its folder
 };
 PARL_FIELDS(Checkpoint, progress, weights, algorithm_state, deterministic, actors, waiting, config, policy);
 
@@ -74,7 +83,7 @@ std::optional<std::string> latest_checkpoint(const std::string& run_dir);
 std::string find_checkpoint(const std::string& run_or_checkpoint, bool prefer_best);
 // Makes best/ a copy of the checkpoint at `path` (hard links where the file system has them).
 void mark_best(const std::string& run_dir, const std::string& path);
-// Removes all but the newest `keep`, and unfinished temporary folders.
+// Removes all but the newest `keep`, the replay buffers of all but the newest, and unfinished temporary folders.
 void prune_checkpoints(const std::string& run_dir, int64_t keep);
 
 }  // namespace parl

@@ -2,15 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "parl/train/presets.h"
+#include "parl/train/program.h"
 #include "parl/train/train_test_util.h"
 #include "parl/train/trainer.h"
 
 namespace parl {
 namespace {
 
-TrainSummary learn_catch(int64_t seed) {
+TrainSummary learn_catch(const std::string& algorithm, int64_t seed) {
   testing::TempDir dir;
-  TrainConfig c;
+  TrainConfig c = program().config_of(algorithm);
   c.env = "pixel:catch";
   apply_preset(c, default_preset(c.env, c.algorithm));
   c.run = dir.file("run");
@@ -24,7 +25,7 @@ TrainSummary learn_catch(int64_t seed) {
 }
 
 TEST(PixelLearning, ImpalaCatchesTheBall) {
-  const TrainSummary summary = learn_catch(1);
+  const TrainSummary summary = learn_catch("impala", 1);
   EXPECT_EQ(summary.stop_reason, "until_return") << "after " << summary.steps << " steps";
   EXPECT_GE(summary.return_mean_100, 0.95);
 }

@@ -109,6 +109,87 @@ constexpr const char* kDqnClassic = R"({
   }
 })";
 
+// MinAtar's published settings (Young & Tian 2019, arXiv 1903.03176): an update of 32 after every step, a target network
+// that is 1,000 updates old at most, epsilon 1 to 0.1 over 100,000 steps. Its centred RMSProp is Adam here.
+constexpr const char* kDqnPixel = R"({
+  "steps": 5000000, "model": "auto", "actors": 1, "envs_per_actor": 8, "rollout_length": 8,
+  "dqn": {
+    "gamma": 0.99, "lr": 2.5e-4, "eps": 1e-5, "batch_size": 32, "train_ratio": 32, "target_updates": 1000,
+    "exploration": "0:1,100000:0.1", "learn_start": 5000, "replay_capacity": 100000, "double_q": false
+  }
+})";
+
+// Hessel et al. 2018, table 1, in agent steps: an update of 32 every four steps, learning after 80,000 frames, a target
+// network of 32,000 frames. Layers: the fully connected ones.
+constexpr const char* kRainbow = R"({
+  "steps": 50000000, "env_args": {"preset": "deepmind"}, "model": "nature",
+  "actors": 1, "envs_per_actor": 8, "rollout_length": 20, "checkpoint_steps": 1000000,
+  "dqn": {
+    "gamma": 0.99, "lr": 6.25e-5, "eps": 1.5e-4, "max_grad_norm": 10, "batch_size": 32, "train_ratio": 8,
+    "target_updates": 2000, "learn_start": 20000, "double_q": true, "dueling": true, "n_step": 3,
+    "prioritized": true, "priority_alpha": 0.5, "priority_beta": "0:0.4,5e7:1", "replay_capacity": 1000000,
+    "distributional": true, "atoms": 51, "v_min": -10, "v_max": 10,
+    "noisy": true, "noisy_sigma": 0.5, "noisy_layers": "conv4,policy", "exploration": "0", "eval_epsilon": 0
+  }
+})";
+
+constexpr const char* kRainbowClassic = R"({
+  "steps": 300000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
+  "dqn": {
+    "lr": 1e-3, "eps": 1e-5, "batch_size": 64, "train_ratio": 16, "target_updates": 200, "learn_start": 1000,
+    "double_q": true, "dueling": true, "n_step": 3, "prioritized": true, "priority_alpha": 0.5,
+    "priority_beta": "0:0.4,200000:1", "replay_capacity": 50000,
+    "distributional": true, "atoms": 51, "v_min": 0, "v_max": 100,
+    "noisy": true, "noisy_sigma": 0.5, "exploration": "0:1,2000:0", "eval_epsilon": 0
+  }
+})";
+
+constexpr const char* kRainbowPixel = R"({
+  "steps": 2000000, "model": "auto", "actors": 1, "envs_per_actor": 8, "rollout_length": 16,
+  "dqn": {
+    "gamma": 0.99, "lr": 2.5e-4, "eps": 1e-5, "batch_size": 32, "train_ratio": 8, "target_updates": 250,
+    "learn_start": 5000, "double_q": true, "dueling": true, "n_step": 3, "prioritized": true, "priority_alpha": 0.5,
+    "priority_beta": "0:0.4,2e6:1", "replay_capacity": 100000,
+    "distributional": true, "atoms": 51, "v_min": -10, "v_max": 40,
+    "noisy": true, "noisy_sigma": 0.5, "noisy_layers": "conv2,policy", "exploration": "0", "eval_epsilon": 0
+  }
+})";
+
+constexpr const char* kA2cPixel = R"({
+  "steps": 2000000, "model": "auto", "actors": 2, "envs_per_actor": 32, "rollout_length": 8, "max_lag": 0,
+  "a2c": {
+    "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
+    "optimizer": "adam", "lr": 2e-3, "eps": 1e-5, "normalize_advantage": true
+  }
+})";
+
+constexpr const char* kPpoPixel = R"({
+  "steps": 2000000, "model": "auto", "actors": 2, "envs_per_actor": 32, "rollout_length": 128, "max_lag": 0,
+  "ppo": {"entropy_cost": 0.01, "lr": 3e-3, "epochs": 4, "minibatches": 16, "clip": 0.2}
+})";
+
+// The authors' settings for Atari and MinAtar (Gallici et al. 2024, appendix D): 128 environments of 32 steps.
+constexpr const char* kPqnAtari = R"({
+  "env_args": {"preset": "deepmind"}, "model": "nature_norm",
+  "actors": 2, "envs_per_actor": 64, "rollout_length": 32, "max_lag": 0,
+  "pqn": {"gamma": 0.99, "lambda": 0.65, "lr": 2.5e-4, "epochs": 2, "minibatches": 32, "exploration": "0:1,1e6:0.001"}
+})";
+
+constexpr const char* kPqnPixel = R"({
+  "steps": 10000000, "model": "minatar_norm", "actors": 2, "envs_per_actor": 64, "rollout_length": 32, "max_lag": 0,
+  "pqn": {
+    "gamma": 0.99, "lambda": 0.65, "lr": 5e-4, "lr_schedule": "0:5e-4,1e7:0", "epochs": 2, "minibatches": 32,
+    "exploration": "0:1,1e6:0.05"
+  }
+})";
+
+constexpr const char* kPqnClassic = R"({
+  "steps": 500000, "model": "mlp_norm", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 0,
+  "pqn": {
+    "gamma": 0.99, "lambda": 0.95, "lr": 1e-3, "epochs": 4, "minibatches": 8, "exploration": "0:1,30000:0.02"
+  }
+})";
+
 // Small returns' worth of value gradient, and a discount of which an upright pendulum's 200 steps need no more.
 constexpr const char* kPpoPendulum = R"({
   "steps": 500000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 64, "max_lag": 0,
@@ -156,6 +237,15 @@ const std::vector<Preset>& presets() {
       {"ppo", "atari", "default of atari:*: 42x42, batches of 2,048 learnt four times", kPpoAtari},
       {"dqn", "atari", "default of atari:*: 42x42, double, dueling, three steps, prioritised", kDqnAtari},
       {"dqn", "classic", "default of the classic control tasks: small network, double, three steps", kDqnClassic},
+      {"dqn", "pixel", "default of pixel:*: MinAtar's DQN settings, with Adam", kDqnPixel},
+      {"dqn", "rainbow", "atari:*: 84x84, Nature network, all of Rainbow with the paper's settings", kRainbow},
+      {"dqn", "rainbow_classic", "the classic control tasks: all of Rainbow, small network", kRainbowClassic},
+      {"dqn", "rainbow_pixel", "pixel:*: all of Rainbow", kRainbowPixel},
+      {"pqn", "atari", "default of atari:*: 84x84, Nature network with LayerNorm, the authors' settings", kPqnAtari},
+      {"pqn", "pixel", "default of pixel:*: small network with LayerNorm, the authors' settings", kPqnPixel},
+      {"pqn", "classic", "default of the classic control tasks: small network with LayerNorm", kPqnClassic},
+      {"a2c", "pixel", "default of pixel:*: batches of 512", kA2cPixel},
+      {"ppo", "pixel", "default of pixel:*: batches of 8,192 learnt four times", kPpoPixel},
       {"ppo", "pendulum", "default of Pendulum-v1: continuous actions, a short horizon", kPpoPendulum},
       {"ppo", "multi", "default of multi:*: small network, batches of 3,072 learnt four times", kPpoMulti},
       {"ppo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",

@@ -11,11 +11,13 @@
 #include "parl/algorithms/impala.h"
 #include "parl/algorithms/independent.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/pqn.h"
 #include "parl/algorithms/sac.h"
 #include "parl/algorithms/td3.h"
 #include "parl/core/check.h"
 #include "parl/env_multi/multi.h"
 #include "parl/env_pixel/pixel.h"
+#include "parl/models/policy.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
 #include "parl/env_atari/atari.h"
@@ -82,9 +84,10 @@ void check_replay(const TrainConfig& run, const Config& config) {
 AlgorithmEntry dqn_entry() {
   AlgorithmEntry entry;
   entry.name = "dqn";
-  entry.summary = "Q-learning from replay; double, dueling, n-step and prioritised as options";
+  entry.summary = "Q-learning from replay; double, dueling, n-step, prioritised, distributional and noisy as options (Rainbow)";
   entry.settings = DqnConfig{};
-  entry.fixed = {"dueling", "prioritized", "replay_capacity"};
+  entry.fixed = {"dueling", "prioritized", "replay_capacity", "distributional", "atoms", "v_min", "v_max",
+                 "noisy",   "noisy_layers"};
   entry.fixed_run = {"rollout_length"};
   entry.off_policy = true;
   entry.check = [](const TrainConfig& run) { check_replay(run, run.settings.as<DqnConfig>()); };
@@ -93,11 +96,47 @@ AlgorithmEntry dqn_entry() {
     if (config.replay_seed == 0) config.replay_seed = run.seed;
     PARL_CHECK(spec.num_actions > 0,
                "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg", run.env);
-    std::shared_ptr<Model> model = factory(spec), target = factory(spec);
+    const ModelSpec wanted = Dqn::network_spec(spec, config);
+    std::shared_ptr<Model> model = factory(wanted), target = factory(wanted);
     return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), run.device);
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Dqn>(std::move(model), settings.as<DqnConfig>());
+  };
+  entry.network_spec = [](const ModelSpec& spec, const AnyConfig& settings) {
+    return Dqn::network_spec(spec, settings.as<DqnConfig>());
+  };
+  entry.policy_entries = [](const AnyConfig& settings) {
+    const DqnConfig& config = settings.as<DqnConfig>();
+    return config.distributional ? policy_atoms(config.atoms_of()) : std::map<std::string, std::string>{};
+  };
+  return entry;
+}
+
+AlgorithmEntry pqn_entry() {
+  AlgorithmEntry entry;
+  entry.name = "pqn";
+  entry.summary = "Q-learning from many environments at once, without replay or target network; Q(lambda) returns";
+  entry.settings = PqnConfig{};
+  entry.fixed = {"optimizer"};
+  entry.run_defaults = R"({"max_lag": 0})";
+  entry.check = [](const TrainConfig& run) {
+    const PqnConfig& config = run.settings.as<PqnConfig>();
+    config.check();
+    const int64_t steps = run.rollouts_per_batch() * run.envs_per_actor * run.rollout_length;
+    PARL_CHECK(config.minibatches <= steps, "--minibatches {} are more than the {} steps of a batch",
+               config.minibatches, steps);
+    PARL_CHECK(run.max_lag == 0, "pqn learns from the newest policy alone: --max-lag 0");
+  };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    PqnConfig config = run.settings.as<PqnConfig>();
+    if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
+    PARL_CHECK(spec.num_actions > 0, "pqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
+               run.env);
+    return std::make_unique<Pqn>(factory(spec), std::move(config), run.device);
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Pqn>(std::move(model), settings.as<PqnConfig>());
   };
   return entry;
 }
@@ -202,6 +241,7 @@ Program make_program() {
       "td3", "DDPG with twin critics, smoothed targets and a delayed policy; for continuous actions"));
   p.algorithms.push_back(off_policy_entry<Sac, SacConfig>(
       "sac", "soft actor-critic from replay with automatic temperature; for continuous actions"));
+  p.algorithms.push_back(pqn_entry());
   if (user_setup()) user_setup()(p);
   for (const AlgorithmEntry& entry : p.algorithms) check_entry(entry);
   return p;
@@ -267,7 +307,7 @@ std::unique_ptr<Algorithm> make_actor(const std::string& algorithm, const AnyCon
   const ModelSpec spec = model_spec_of(env);
   const AlgorithmEntry& entry = program().algorithm(algorithm);
   return one_or_each(independent_agents(policies, env),
-                     [&] { return entry.make_actor(program().models.make(model, spec), settings); });
+                     [&] { return entry.make_actor(program().models.make(model, entry.spec_for(spec, settings)), settings); });
 }
 
 ModelSpec model_spec_of(const EnvSpec& spec) {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,13 +44,24 @@ struct AlgorithmEntry {
   bool tanh_policy = false;  // greedy actions are the tanh of the network's means: what load_policy() must know
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
+  // What its networks are made for, where that is not what the environment wants: more outputs, say. May be empty.
+  std::function<ModelSpec(const ModelSpec&, const AnyConfig& settings)> network_spec;
+  // Entries of the weights' file that tell load_policy() how to act from such outputs (models/policy.h). May be empty.
+  std::function<std::map<std::string, std::string>(const AnyConfig& settings)> policy_entries;
   // With optimizer, for the learner. `factory` makes replicas of the model.
   std::function<std::unique_ptr<Algorithm>(const ModelFactory& factory, const ModelSpec&, const TrainConfig&)>
       make_learner;
   // Makes a learner of make_learner share its gradients with others (--learners). Empty: it learns alone.
   std::function<void(Algorithm&, std::shared_ptr<GradientReducer>)> share_gradients;
-  // Without optimizer: acts only, under the same settings.
+  // Without optimizer: acts only, under the same settings. The model was made for spec_for().
   std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>, const AnyConfig& settings)> make_actor;
+
+  ModelSpec spec_for(const ModelSpec& spec, const AnyConfig& used) const {
+    return network_spec ? network_spec(spec, used) : spec;
+  }
+  std::map<std::string, std::string> policy_entries_for(const AnyConfig& used) const {
+    return policy_entries ? policy_entries(used) : std::map<std::string, std::string>{};
+  }
 };
 
 struct Program {

@@ -43,6 +43,7 @@ void TrainConfig::check() const {
   at_least("rollout-length", rollout_length, 1);
   at_least("batch-rollouts", batch_rollouts, 0);
   at_least("max-lag", max_lag, 0);
+  at_least("max-ahead", max_ahead, 0);
   at_least("max-replacements", max_replacements, 0);
   at_least("log-steps", log_steps, 1);
   at_least("checkpoint-steps", checkpoint_steps, 1);
@@ -70,6 +71,11 @@ void TrainConfig::check() const {
       "--max-lag 0 learns from rollouts of the newest weights alone, one of every actor: leave --batch-rollouts at "
       "0 or make it {}",
       actors);
+  const int64_t batch_steps = rollouts_per_batch() * envs_per_actor * rollout_length;
+  PARL_CHECK(max_ahead == 0 || max_ahead >= batch_steps,
+             "--max-ahead {} is less than one batch, {} steps (--batch-rollouts x --envs-per-actor x --rollout-length): "
+             "none could be gathered",
+             max_ahead, batch_steps);
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
   PARL_CHECK(policies == "shared" || policies == "independent", "--policies is '{}': use shared or independent", policies);

@@ -35,6 +35,7 @@ struct TrainConfig {
   int64_t rollout_length = 64;
   int64_t batch_rollouts = 0;
   int64_t max_lag = 8;
+  int64_t max_ahead = 0;
   bool deterministic = false;
   int64_t max_replacements = 10;
   double actor_timeout = 0;
@@ -49,6 +50,8 @@ struct TrainConfig {
   double status_seconds = 5;
   int64_t checkpoint_steps = 500'000;
   int64_t keep_checkpoints = 3;
+  bool save_replay = true;
+  bool ignore_memory = false;
   int64_t eval_steps = 0;
   int64_t eval_episodes = 10;
   std::string eval_policy = "auto";
@@ -84,6 +87,9 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (max_lag,
              "drop rollouts whose weights are older than this many updates; 0: actors wait for the newest weights, so "
              "that acting and learning alternate (on-policy)"),
+            (max_ahead,
+             "free-running: agent steps that actors make at most before the learner has learnt from them; 0: as many as "
+             "fit, two rollouts of every actor"),
             (deterministic, "bit-identical metrics for the same seed and machine"),
             (max_replacements, "failed actors replaced before the run gives up"),
             (actor_timeout, "seconds after which an actor without its rollout counts as failed; 0: never"),
@@ -97,6 +103,8 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (log_steps, "agent steps between rows of metrics.csv"),
             (status_seconds, "seconds between status lines"), (checkpoint_steps, "agent steps between checkpoints"),
             (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),
+            (save_replay, "the newest checkpoint holds the replay buffer, if there is one; else a continued run fills a new one"),
+            (ignore_memory, "start though the replay buffer will not fit into the memory that is available"),
             (eval_steps, "agent steps between evaluations; 0: none"), (eval_episodes, "episodes per evaluation"),
             (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"));
 

@@ -7,7 +7,11 @@
 #include <fstream>
 #include <string>
 
+#include "parl/core/files.h"
+#include "parl/train/checkpoint.h"
+#include "parl/train/metrics.h"
 #include "parl/train/train_config.h"
+#include "parl/train/trainer.h"
 
 namespace parl::testing {
 
@@ -79,6 +83,30 @@ inline TrainConfig small_config(const std::string& run) {
   impala.minibatches = 2;
   impala.clip = 0.2;
   return c;
+}
+
+inline TrainSummary run(const TrainConfig& config, TrainHooks hooks = {}) {
+  hooks.show_status = false;
+  return train(config, hooks);
+}
+
+// metrics.csv without its wall-clock columns, as text.
+inline std::string curve(const std::string& run_dir) {
+  const MetricsTable table = read_metrics(run_dir + "/metrics.csv");
+  std::string out;
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    bool wall = table.columns[c].ends_with("_share");
+    for (const char* name : {"seconds", "steps_per_s", "queue_fill", "rss_mb"}) wall |= table.columns[c] == name;
+    if (wall) continue;
+    out += table.columns[c] + ":";
+    for (const auto& row : table.rows) out += fmt::format(" {}", row[c]);
+    out += "\n";
+  }
+  return out;
+}
+
+inline std::string final_weights(const std::string& run_dir) {
+  return read_file(*latest_checkpoint(run_dir) + "/weights.safetensors");
 }
 
 }  // namespace parl::testing

@@ -23,6 +23,7 @@
 #include "parl/train/learners.h"
 #include "parl/train/metrics.h"
 #include "parl/train/program.h"
+#include "parl/train/replay_store.h"
 #include "parl/train/run_dir.h"
 #include "parl/train/run_log.h"
 #include "parl/train/status.h"
@@ -110,6 +111,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks, std::shared
       algorithm_(learner_of(config_, env_spec_)),
       run_dir_(directory_of(config)) {
   run_dir_.start_log();
+  announce_replay(*algorithm_, model_spec_, config_);
   if (team_.leads()) restored_ = load_latest_checkpoint(run_dir_.path());
   join_team();
   restore();
@@ -156,6 +158,7 @@ void Trainer::restore() {
   check_continues(c.config, config_);
   algorithm_->set_weights(c.weights);
   algorithm_->set_state(c.algorithm_state);
+  restore_replay(*algorithm_, c);
   for (double r : progress_.returns) returns_.add(r);
   for (double l : progress_.lengths) lengths_.add(l);
   first_steps_ = progress_.steps;
@@ -193,6 +196,7 @@ void Trainer::start_actors() {
   options.actors = static_cast<int>(config_.actors);
   options.deterministic = config_.deterministic;
   options.on_policy = config_.max_lag == 0;
+  options.max_ahead = config_.max_ahead;
   options.max_replacements = config_.max_replacements;
   const bool exact = restored_ && config_.deterministic && restored_->deterministic;
   if (exact) team_.take_part(*restored_, config_.actors);
@@ -238,6 +242,7 @@ bool Trainer::collect() {
     account(*rollout);
     if (lag > config_.max_lag && !program().algorithm(config_.algorithm).off_policy) {
       ++news_.dropped_rollouts;
+      pool_->learnt(rollout->steps());
       continue;
     }
     news_.lags.push_back(lag);
@@ -315,6 +320,7 @@ void Trainer::learn() {
   }
   phases_.learn += seconds_since(started) * static_cast<double>(algorithm_->learner_threads() * team_.size());
   progress_.steps += batch.steps() * team_.size();
+  pool_->learnt(batch.steps());
   ++progress_.updates;
   if (log_) log_->add_update(stats);
   if (hooks_.on_update) hooks_.on_update({progress_.steps, progress_.updates, &stats, &batch});
@@ -380,8 +386,10 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
   c.config = saved_settings(config_);
-  c.policy = policy_metadata(config_.model, model_spec_, program().algorithm(config_.algorithm).tanh_policy,
-                             independent_agents(config_.policies, env_spec_));
+  const AlgorithmEntry& entry = program().algorithm(config_.algorithm);
+  c.policy = policy_metadata(config_.model, model_spec_, entry.tanh_policy, independent_agents(config_.policies, env_spec_));
+  c.policy.merge(entry.policy_entries_for(config_.settings));
+  c.save_replay = replay_writer(*algorithm_, config_);
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   team_.require_equal(c.weights);
   if (c.deterministic) team_.gather(c, config_.actors);

@@ -24,33 +24,12 @@ namespace parl {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::curve;
+using testing::final_weights;
+using testing::run;
 using testing::small_config;
 using testing::SmallDisk;
 using testing::TempDir;
-
-TrainSummary run(const TrainConfig& config, TrainHooks hooks = {}) {
-  hooks.show_status = false;
-  return train(config, hooks);
-}
-
-// metrics.csv without its wall-clock columns, as text.
-std::string curve(const std::string& run_dir) {
-  const MetricsTable table = read_metrics(run_dir + "/metrics.csv");
-  std::string out;
-  for (size_t c = 0; c < table.columns.size(); ++c) {
-    bool wall = table.columns[c].ends_with("_share");
-    for (const char* name : {"seconds", "steps_per_s", "queue_fill", "rss_mb"}) wall |= table.columns[c] == name;
-    if (wall) continue;
-    out += table.columns[c] + ":";
-    for (const auto& row : table.rows) out += fmt::format(" {}", row[c]);
-    out += "\n";
-  }
-  return out;
-}
-
-std::string final_weights(const std::string& run_dir) {
-  return read_file(*latest_checkpoint(run_dir) + "/weights.safetensors");
-}
 
 TEST(Trainer, RunsCountsAndRecords) {
   TempDir dir;

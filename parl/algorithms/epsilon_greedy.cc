@@ -1,0 +1,41 @@
+#include "parl/algorithms/epsilon_greedy.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "parl/agent/nonfinite.h"
+#include "parl/agent/tensor_array.h"
+
+namespace parl {
+namespace {
+
+const std::string kEpsilon = std::string(kExploration) + "epsilon";
+
+}  // namespace
+
+void explore(at::Tensor& action, const at::Tensor& uniforms, int64_t actions, double epsilon) {
+  int64_t* a = action.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < action.numel(); ++i) {
+    const double u = uniforms.const_data_ptr<float>()[i];
+    if (u < epsilon) a[i] = std::min(actions - 1, static_cast<int64_t>(u / epsilon * static_cast<double>(actions)));
+  }
+}
+
+void append_epsilon(Weights& weights, double epsilon) {
+  weights.entries.push_back({kEpsilon, Array::from<float>({static_cast<float>(epsilon)})});
+}
+
+double epsilon_of(const Weights& weights, double otherwise) {
+  const Array* epsilon = find_entry(weights, kEpsilon);
+  return epsilon ? epsilon->data<float>()[0] : otherwise;
+}
+
+ActOutput greedy_of(const at::Tensor& q) {
+  if (!at::isfinite(q).all().item<bool>()) {
+    throw NonFiniteError("q", "the Q-values contain NaN or inf; the weights have diverged");
+  }
+  return {q.argmax(1), q, std::get<0>(q.max(1))};
+}
+
+}  // namespace parl
