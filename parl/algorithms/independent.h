@@ -31,6 +31,9 @@ class Independent : public Algorithm {
   Weights get_state() const override;
   void set_state(const Weights& state) override;
 
+  const std::vector<std::string>& agents() const { return agents_; }
+  Algorithm& algorithm_of(size_t agent) { return *algorithms_.at(agent); }
+
  private:
   at::Tensor rows_of(size_t agent, const at::Tensor& rows) const;
   ActOutput together(const std::vector<ActOutput>& parts) const;

@@ -112,6 +112,7 @@ struct OffPolicy::Learner {
   std::deque<FlatParameters> target_critics;
   std::optional<FlatParameters> target_policy;
   ReplayBuffer replay;
+  int64_t refill = 0;  // steps to collect before learning goes on without the buffer that there was
   SampleAhead ahead;
   int64_t calls = 0, updates = 0;
   double owed = 0;  // samples to learn for the steps collected so far
@@ -248,7 +249,8 @@ LearnStats OffPolicy::learn(const Batch& batch, int64_t agent_steps) {
   const double lag =
       batch.version.defined() ? static_cast<double>(l.calls) - batch.version.to(at::kDouble).mean().item<double>() : 0;
   int64_t updates = 0;
-  if (started && l.replay.size() >= config_.batch_size) {
+  if (started && l.replay.size() >= std::max(config_.batch_size, l.refill)) {
+    l.refill = 0;
     l.owed += config_.train_ratio * static_cast<double>(batch.steps());
     updates = static_cast<int64_t>(l.owed / static_cast<double>(config_.batch_size));
     l.owed -= static_cast<double>(updates * config_.batch_size);
@@ -271,6 +273,10 @@ LearnStats OffPolicy::learn(const Batch& batch, int64_t agent_steps) {
                              {"policy_lag_mean", lag}});
   return stats;
 }
+
+ReplayBuffer& OffPolicy::replay() { return learner().replay; }
+
+void OffPolicy::replay_lost() { learner().refill = std::min(config_.learn_start, config_.replay_capacity / 2); }
 
 Weights OffPolicy::get_weights() {
   Weights weights = policy_->get_weights();
@@ -296,9 +302,8 @@ Weights OffPolicy::get_state() const {
     append_under(state, "target_" + name, module_weights(*networks_.target_critics[i]));
   }
   if (networks_.target_policy) append_under(state, "target_policy/", networks_.target_policy->get_weights());
-  l.replay.append_state(state);
-  state.entries.push_back({"off_policy/counters", Array::from<int64_t>({l.calls, l.updates,
-                                                                       static_cast<int64_t>(l.ahead.noise_position())})});
+  state.entries.push_back({"off_policy/counters",
+                           Array::from<int64_t>({l.calls, l.updates, static_cast<int64_t>(l.ahead.noise_position()), l.refill})});
   state.entries.push_back({"off_policy/owed", Array::from<double>({l.owed})});
   append_own_state(state);
   return state;
@@ -317,9 +322,10 @@ void OffPolicy::set_state(const Weights& state) {
     set_module_weights(*networks_.target_critics[i], part_under(state, "target_" + name));
   }
   if (networks_.target_policy) networks_.target_policy->set_weights(part_under(state, "target_policy/"));
-  l.replay.set_state(state);
+  if (find_entry(state, "replay/counters")) l.replay.set_state(state);  // as earlier versions saved it
   l.calls = counters[0], l.updates = counters[1];
   l.ahead.set_noise_position(static_cast<uint64_t>(counters[2]));
+  l.refill = counters.size() > 3 ? counters[3] : 0;
   l.owed = get_entry(state, "off_policy/owed").data<double>()[0];
   set_own_state(state);
 }

@@ -59,7 +59,7 @@ struct OffPolicyNetworks {
   std::vector<std::shared_ptr<QModel>> critics, target_critics;
 };
 
-class OffPolicy : public Algorithm {
+class OffPolicy : public Algorithm, public ReplayOwner {
  public:
   ~OffPolicy() override;
 
@@ -79,8 +79,10 @@ class OffPolicy : public Algorithm {
   void set_weights(const Weights& weights) override;
   void play_for_evaluation(bool on) override { evaluating_ = on; }
   bool acts_randomly() const { return random_ && !evaluating_; }
-  // "policy/optimizer/...", "critic0/...", "target_critic0/...", "target_policy/...", "replay/...", "off_policy/..."
-  // and what the algorithm adds.
+  ReplayBuffer& replay() override;
+  void replay_lost() override;
+  // "policy/optimizer/...", "critic0/...", "target_critic0/...", "target_policy/...", "off_policy/..." and what the
+  // algorithm adds.
   Weights get_state() const override;
   void set_state(const Weights& state) override;
 

@@ -63,6 +63,16 @@ void sync_folder(const fs::path& folder) {
   PARL_CHECK(failed == 0 || failed == EINVAL, "{}", file_error("flush", folder.string(), failed));
 }
 
+// The replay buffer's file, or those of several agents.
+void remove_replay(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with(kReplayFile)) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) fs::remove(file, error);
+}
+
 void rename_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (fs::exists(to)) {  // the same step again: the old one gives way only when the new one is whole
@@ -179,7 +189,7 @@ void mark_best(const std::string& run_dir, const std::string& path) {
   fs::remove_all(partial, error);
   fs::create_directories(partial, error);
   for (const auto& entry : fs::directory_iterator(path)) {
-    if (entry.path().filename() == kReplayFile) continue;
+    if (entry.path().filename().string().starts_with(kReplayFile)) continue;
     const fs::path target = partial / entry.path().filename();
     fs::create_hard_link(entry.path(), target, error);
     if (error) fs::copy_file(entry.path(), target, fs::copy_options::overwrite_existing, error);
@@ -196,7 +206,7 @@ void prune_checkpoints(const std::string& run_dir, int64_t keep) {
   const auto all = list_checkpoints(run_dir, kFiles);
   const auto surplus = static_cast<int64_t>(all.size()) - std::max<int64_t>(keep, 1);
   for (int64_t i = 0; i < surplus; ++i) fs::remove_all(all[static_cast<size_t>(i)], error);
-  for (size_t i = 0; i + 1 < all.size(); ++i) fs::remove(fs::path(all[i]) / kReplayFile, error);
+  for (size_t i = 0; i + 1 < all.size(); ++i) remove_replay(all[i]);
 }
 
 }  // namespace parl
