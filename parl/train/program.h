@@ -28,7 +28,10 @@
 
 namespace parl {
 
+struct CentralOptions;
 struct TrainConfig;
+struct TrainHooks;
+struct TrainSummary;
 
 struct AlgorithmEntry {
   std::string name, summary;
@@ -45,6 +48,10 @@ struct AlgorithmEntry {
       make_learner;
   // Without optimizer: acts only, under the same settings.
   std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>, const AnyConfig& settings)> make_actor;
+  // Where given, actors are environments alone, and the learner's process chooses all actions (train/central_source.h).
+  std::function<CentralOptions(const TrainConfig&)> central;
+  // A training of its own in place of "actors collect rollouts, learn() learns them"; see train/run_loop.h.
+  std::function<TrainSummary(const TrainConfig&, const TrainHooks&)> train;
 };
 
 struct Program {
