@@ -30,7 +30,10 @@
 
 namespace parl {
 
+struct CentralOptions;
 struct TrainConfig;
+struct TrainHooks;
+struct TrainSummary;
 
 struct AlgorithmEntry {
   std::string name, summary;
@@ -55,6 +58,10 @@ struct AlgorithmEntry {
   std::function<void(Algorithm&, std::shared_ptr<GradientReducer>)> share_gradients;
   // Without optimizer: acts only, under the same settings. The model was made for spec_for().
   std::function<std::unique_ptr<Algorithm>(std::shared_ptr<Model>, const AnyConfig& settings)> make_actor;
+  // Where given, actors are environments alone, and the learner's process chooses all actions (train/central_source.h).
+  std::function<CentralOptions(const TrainConfig&)> central;
+  // A training of its own in place of "actors collect rollouts, learn() learns them"; see train/run_loop.h.
+  std::function<TrainSummary(const TrainConfig&, const TrainHooks&)> train;
 
   ModelSpec spec_for(const ModelSpec& spec, const AnyConfig& used) const {
     return network_spec ? network_spec(spec, used) : spec;
