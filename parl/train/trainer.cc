@@ -17,74 +17,53 @@
 #include "parl/data/batch_buffer.h"
 #include "parl/models/policy.h"
 #include "parl/train/actor_pool.h"
+#include "parl/train/central_source.h"
 #include "parl/train/checkpoint.h"
 #include "parl/train/evaluate.h"
 #include "parl/train/metrics.h"
 #include "parl/train/program.h"
 #include "parl/train/run_dir.h"
 #include "parl/train/run_log.h"
+#include "parl/train/run_loop.h"
 #include "parl/train/status.h"
 
 namespace parl {
 namespace {
 
-constexpr size_t kReturnWindow = 100;
-
-class Trainer {
+// Actors collect rollouts, learn() learns them.
+class Trainer : public RunLoop {
  public:
   Trainer(const TrainConfig& config, const TrainHooks& hooks);
-  TrainSummary run();
+
+ protected:
+  void start() override { source_->start(); }
+  bool collect() override;
+  void learn() override;
+  void publish() override { source_->publish(progress_.updates, algorithm_->get_weights()); }
+  void stop() override { source_->stop(); }
+  bool save_workers(Checkpoint& c) override { return !c.deterministic || source_->barrier(c.actors, c.waiting); }
+  bool rests_when_stopped() const override { return !config_.deterministic; }
+  int64_t replaced() const override { return source_->replaced(); }
+  double queue_fill() const override { return static_cast<double>(source_->waiting()) / source_->actors(); }
 
  private:
-  void announce() const;
-  void restore();
-  void init_from(const std::string& checkpoint);
   void start_actors();
-  bool collect();
+  std::unique_ptr<Algorithm> make_predictor(const AlgorithmEntry& entry) const;
   std::optional<Rollout> next_rollout();
-  bool collect_or_save();
-  bool asked_to_stop() const { return hooks_.stop && *hooks_.stop; }
-  void account(const Rollout& rollout);
-  void learn();
+  void account_rollout(const Rollout& rollout);
   void dump_batch(const Batch& batch, const NonFiniteError& error) const;
-  void after_update();
-  std::string why_stop() const;
-  void evaluate_now();
-  void checkpoint_now(bool at_rest = true);
-  RunCounters counters() const;
-  void finish_row(const std::string& reason);
-  TrainSummary summary(const std::string& reason) const;
-  // The first multiple of `every` after the present step.
-  int64_t next_multiple(int64_t every) const { return every > 0 ? (progress_.steps / every + 1) * every : 0; }
-  double elapsed() const { return seconds_since(start_); }
 
-  TrainConfig config_;
-  const TrainHooks& hooks_;
-  EnvSpec env_spec_;
-  ModelSpec model_spec_;
-  RunDir run_dir_;
-  std::unique_ptr<Algorithm> algorithm_;
-  std::optional<Checkpoint> restored_;
-  Progress progress_;
-  int64_t next_log_ = 0, next_checkpoint_ = 0, next_eval_ = 0;  // agent steps at which each is due
-  bool save_best_ = false;                                      // the newest evaluation is the best one
-  WindowStat returns_{kReturnWindow}, lengths_{kReturnWindow};
   std::unique_ptr<RemoteManager> manager_;
-  std::unique_ptr<ActorPool> pool_;
-  std::unique_ptr<RunLog> log_;
+  std::unique_ptr<RolloutSource> source_;
   std::vector<Rollout> rollouts_;
   BatchBuffer buffer_;
-  Clock::time_point start_ = Clock::now();
-  int64_t first_steps_ = 0;     // at the start of this command
-  double earlier_seconds_ = 0;  // of earlier commands
-  int64_t earlier_replaced_ = 0;
-  PhaseSeconds phases_;  // of this command
-  RunningStat lag_;      // of this command, per rollout
 };
 
 std::unique_ptr<Env> probe_env(const TrainConfig& c) { return program().envs.make({.id = c.env, .args = c.env_args}); }
 
-Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
+}  // namespace
+
+RunLoop::RunLoop(const TrainConfig& config, const TrainHooks& hooks)
     : config_(config),
       hooks_(hooks),
       env_spec_(probe_env(config)->spec()),
@@ -110,10 +89,11 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
   }
   log_ = std::make_unique<RunLog>(run_dir_, config_, start, hooks_.show_status);
   announce();
-  start_actors();
 }
 
-void Trainer::announce() const {
+RunLoop::~RunLoop() = default;
+
+void RunLoop::announce() const {
   log().info("environment: {}", env_spec_.contract);
   log().info("model {}: {} parameters; algorithm {}; device {}", config_.model, algorithm_->model().parameter_count(),
              config_.algorithm, config_.device);
@@ -122,7 +102,7 @@ void Trainer::announce() const {
              config_.deterministic ? ", deterministic" : "", config_.seed, run_dir_.path());
 }
 
-void Trainer::restore() {
+void RunLoop::restore() {
   if (!restored_) {
     if (!config_.init_from.empty()) init_from(find_checkpoint(config_.init_from, true));
     return;
@@ -148,7 +128,7 @@ void Trainer::restore() {
                exact ? "they cannot save their state" : "only deterministic runs keep them");
 }
 
-void Trainer::init_from(const std::string& checkpoint) {
+void RunLoop::init_from(const std::string& checkpoint) {
   const Checkpoint c = load_checkpoint_weights(checkpoint);
   try {
     algorithm_->set_weights(network_weights(c.weights));
@@ -159,6 +139,8 @@ void Trainer::init_from(const std::string& checkpoint) {
   log().info("beginning with the weights of {} ({} agent steps)", checkpoint, c.progress.steps);
 }
 
+Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks) : RunLoop(config, hooks) { start_actors(); }
+
 void Trainer::start_actors() {
   manager_ = std::make_unique<RemoteManager>(config_.engine);
   std::vector<ActorConfig> actors;
@@ -166,7 +148,7 @@ void Trainer::start_actors() {
     actors.push_back(actor_config(config_, i));
     actors.back().generation = progress_.generation * 1'000'000;  // replacements count upwards from here
   }
-  ActorPool::Options options;
+  RolloutSource::Options options;
   options.actors = static_cast<int>(config_.actors);
   options.deterministic = config_.deterministic;
   options.on_policy = config_.max_lag == 0;
@@ -177,10 +159,23 @@ void Trainer::start_actors() {
   options.first_version = progress_.updates;
   if (config_.deterministic) options.first_sequence = progress_.updates + (waiting.empty() ? 0 : 1);
   options.timeout = config_.actor_timeout;
-  pool_ = std::make_unique<ActorPool>(*manager_, options, actors);
-  if (exact) pool_->restore(restored_->actors, std::move(waiting));
+  const AlgorithmEntry& entry = program().algorithm(config_.algorithm);
+  if (entry.central) {
+    source_ = std::make_unique<CentralSource>(*manager_, options, entry.central(config_), actors, env_spec_,
+                                              [this, &entry] { return make_predictor(entry); });
+  } else {
+    source_ = std::make_unique<ActorPool>(*manager_, options, actors);
+  }
+  if (exact) source_->restore(restored_->actors, std::move(waiting));
   restored_.reset();
-  pool_->publish(progress_.updates, algorithm_->get_weights());
+  publish();
+}
+
+// What chooses actions in this process: like an actor's, but on the learner's device.
+std::unique_ptr<Algorithm> Trainer::make_predictor(const AlgorithmEntry& entry) const {
+  const ModelFactory& factory = program().models.factory(config_.model);
+  if (config_.device == "cpu") return entry.make_actor(factory(model_spec_), config_.settings);
+  return entry.make_learner(factory, model_spec_, config_);  // who never learns has no optimizer
 }
 
 // Empty: a stop was asked for. A deterministic run wants the batch whole, for its checkpoint, and gives it some
@@ -199,7 +194,8 @@ std::optional<Rollout> Trainer::next_rollout() {
     if (!asked) asked = Clock::now();
     return !config_.deterministic || seconds_since(*asked) > kGrace;
   };
-  return config_.deterministic ? pool_->next_from(static_cast<int>(rollouts_.size()), give_up) : pool_->next(give_up);
+  return config_.deterministic ? source_->next_from(static_cast<int>(rollouts_.size()), give_up)
+                               : source_->next(give_up);
 }
 
 // Gathers one batch of rollouts. False: a stop was asked for.
@@ -210,7 +206,7 @@ bool Trainer::collect() {
     auto rollout = next_rollout();
     if (!rollout) return false;
     const int64_t lag = progress_.updates - rollout->version;
-    account(*rollout);
+    account_rollout(*rollout);
     if (lag > config_.max_lag && !program().algorithm(config_.algorithm).off_policy) {
       ++progress_.dropped_rollouts;
       continue;
@@ -223,7 +219,7 @@ bool Trainer::collect() {
 }
 
 // No actor can be had any more: what was learnt is saved before the error goes on.
-bool Trainer::collect_or_save() {
+bool RunLoop::collect_or_save() {
   try {
     return collect();
   } catch (const std::exception& error) {
@@ -238,16 +234,18 @@ bool Trainer::collect_or_save() {
   }
 }
 
-void Trainer::account(const Rollout& rollout) {
+void RunLoop::account(const Episode& episode) {
+  ++progress_.episodes;
+  returns_.add(episode.raw_return);
+  lengths_.add(static_cast<double>(episode.length));
+  log_->add_episode(episode);
+  if (hooks_.on_episode) hooks_.on_episode(episode, progress_.steps);
+}
+
+void Trainer::account_rollout(const Rollout& rollout) {
   phases_.env += rollout.env_seconds * static_cast<double>(config_.pool_threads);
   phases_.act += rollout.act_seconds;
-  for (const Episode& e : rollout.episodes) {
-    ++progress_.episodes;
-    returns_.add(e.raw_return);
-    lengths_.add(static_cast<double>(e.length));
-    log_->add_episode(e);
-    if (hooks_.on_episode) hooks_.on_episode(e, progress_.steps);
-  }
+  for (const Episode& e : rollout.episodes) account(e);
 }
 
 void Trainer::learn() {
@@ -264,6 +262,8 @@ void Trainer::learn() {
   phases_.learn += seconds_since(started) * static_cast<double>(algorithm_->learner_threads());
   progress_.steps += batch.steps();
   ++progress_.updates;
+  const LearnStats more = source_->take_statistics();
+  stats.insert(stats.end(), more.begin(), more.end());
   log_->add_update(stats);
   if (hooks_.on_update) hooks_.on_update({progress_.steps, progress_.updates, &stats, &batch});
 }
@@ -280,7 +280,7 @@ void Trainer::dump_batch(const Batch& batch, const NonFiniteError& error) const 
   }
 }
 
-std::string Trainer::why_stop() const {
+std::string RunLoop::why_stop() const {
   if (asked_to_stop()) return "interrupted";
   if (config_.until_return && returns_.full() && returns_.mean() >= *config_.until_return) return "until_return";
   if (progress_.steps >= config_.steps) return "steps";
@@ -288,7 +288,7 @@ std::string Trainer::why_stop() const {
   return "";
 }
 
-void Trainer::evaluate_now() {
+void RunLoop::evaluate_now() {
   EvalOptions options;
   options.env = config_.env;
   options.env_args = config_.env_args;
@@ -309,10 +309,10 @@ void Trainer::evaluate_now() {
 
 // at_rest: between two updates, where a deterministic run can have its actors wait. Else its environments are not
 // saved.
-void Trainer::checkpoint_now(bool at_rest) {
+void RunLoop::checkpoint_now(bool at_rest) {
   Checkpoint c;
   progress_.seconds = earlier_seconds_ + elapsed();
-  progress_.actors_replaced = earlier_replaced_ + pool_->replaced();
+  progress_.actors_replaced = earlier_replaced_ + replaced();
   progress_.returns.assign(returns_.values().begin(), returns_.values().end());
   progress_.lengths.assign(lengths_.values().begin(), lengths_.values().end());
   if (!progress_.partial_row) progress_.row = log_->row();
@@ -328,14 +328,14 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.deterministic = config_.deterministic && at_rest;
   c.config = config_to_json(config_);
   c.policy = policy_metadata(config_.model, model_spec_of(env_spec_));
-  if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
+  if (!save_workers(c)) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
   prune_checkpoints(run_dir_.path(), config_.keep_checkpoints);
   if (hooks_.on_checkpoint) hooks_.on_checkpoint(path, progress_.steps);
 }
 
-void Trainer::after_update() {
+void RunLoop::after_update() {
   if (config_.eval_steps > 0 && progress_.steps >= next_eval_) {
     next_eval_ = next_multiple(config_.eval_steps);
     evaluate_now();
@@ -349,14 +349,14 @@ void Trainer::after_update() {
 }
 
 // The end of the curve, where no row is due. A run that goes on later cuts it away again.
-void Trainer::finish_row(const std::string& reason) {
+void RunLoop::finish_row(const std::string& reason) {
   if (reason == "interrupted" || log_->row_steps() == progress_.steps) return;
   progress_.row = log_->row();
   progress_.partial_row = true;
   log_->write_row(counters());
 }
 
-RunCounters Trainer::counters() const {
+RunCounters RunLoop::counters() const {
   RunCounters counters;
   counters.steps = progress_.steps;
   counters.frames = progress_.steps * env_spec_.frames_per_step;
@@ -366,22 +366,22 @@ RunCounters Trainer::counters() const {
   counters.length_mean = lengths_.mean();
   counters.episodes_in_mean = static_cast<int64_t>(returns_.count());
   counters.dropped_rollouts = progress_.dropped_rollouts;
-  counters.actors_replaced = earlier_replaced_ + pool_->replaced();
-  counters.queue_fill = static_cast<double>(pool_->waiting()) / pool_->actors();
+  counters.actors_replaced = earlier_replaced_ + replaced();
+  counters.queue_fill = queue_fill();
   counters.seconds = earlier_seconds_ + elapsed();
   counters.phases = phases_;
   return counters;
 }
 
-TrainSummary Trainer::run() {
+TrainSummary RunLoop::run() {
   start_ = Clock::now();
-  if (why_stop().empty()) pool_->start();
+  if (why_stop().empty()) start();
   std::string reason = why_stop();
   const bool nothing_to_do = !reason.empty();
   while (reason.empty()) {
     if (!collect_or_save()) {
       reason = "interrupted";
-      checkpoint_now(!config_.deterministic);
+      checkpoint_now(rests_when_stopped());
       break;
     }
     learn();
@@ -392,16 +392,16 @@ TrainSummary Trainer::run() {
       next_checkpoint_ = next_multiple(config_.checkpoint_steps);
       checkpoint_now();
     }
-    if (reason.empty()) pool_->publish(progress_.updates, algorithm_->get_weights());
+    if (reason.empty()) publish();
   }
   if (nothing_to_do) log().info("nothing to do: the run already has {} agent steps ({})", progress_.steps, reason);
   const TrainSummary s = summary(reason);
   log_->finish();
-  pool_->stop();
+  stop();
   return s;
 }
 
-TrainSummary Trainer::summary(const std::string& reason) const {
+TrainSummary RunLoop::summary(const std::string& reason) const {
   TrainSummary s;
   s.run = run_dir_.path();
   s.stop_reason = reason;
@@ -420,13 +420,11 @@ TrainSummary Trainer::summary(const std::string& reason) const {
     s.act_share = phases_.act / busy;
     s.learn_share = phases_.learn / busy;
   }
-  s.actors_replaced = earlier_replaced_ + pool_->replaced();
+  s.actors_replaced = earlier_replaced_ + replaced();
   s.dropped_rollouts = progress_.dropped_rollouts;
   s.rss_mb = rss_mb();
   return s;
 }
-
-}  // namespace
 
 ActorConfig actor_config(const TrainConfig& config, int64_t index) {
   ActorConfig a;
@@ -451,7 +449,8 @@ TrainSummary train(const TrainConfig& config, const TrainHooks& hooks) {
       config.device == "cpu" || torch::cuda::is_available(),
       "--device {}: this machine, or the libtorch that this program was built with, has no CUDA; use --device cpu",
       config.device);
-  return Trainer(config, hooks).run();
+  const AlgorithmEntry& entry = program().algorithm(config.algorithm);
+  return entry.train ? entry.train(config, hooks) : Trainer(config, hooks).run();
 }
 
 LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
