@@ -8,32 +8,11 @@
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/core/clock.h"
-#include "parl/core/rng.h"
 #include "parl/data/recording.h"
-#include "parl/env/vector_env.h"
-#include "parl/train/program.h"
+#include "parl/train/actor_envs.h"
 #include "parl/train/step_envs.h"
 
 namespace parl {
-namespace {
-
-// Generation 0 is the run's seed itself, later ones are streams of their own.
-uint64_t generation_seed(uint64_t seed, int64_t generation) {
-  return generation == 0 ? seed : derive_seed(seed, (uint64_t{1} << 40) + static_cast<uint64_t>(generation));
-}
-
-std::unique_ptr<VectorEnv> make_envs(const ActorConfig& c) {
-  VectorEnv::Options options;
-  options.count = static_cast<int>(c.envs);
-  options.seed = generation_seed(c.seed, c.generation);
-  options.first_index = c.first_env;
-  options.threads = static_cast<int>(c.pool_threads);
-  return std::make_unique<VectorEnv>(options,
-                                     program().envs.vector_factory({.id = c.env, .args = c.env_args}, c.envs));
-}
-
-}  // namespace
-
 struct Actor::Impl {
   ActorConfig config;
   std::unique_ptr<VectorEnv> envs;
@@ -66,8 +45,7 @@ struct Actor::Impl {
     AnyConfig settings = entry.settings;
     if (!config.settings.empty()) config_from_json(settings.fields(""), config.settings, "the actor's settings");
     algorithm = make_actor(config.algorithm, settings, config.model, config.policies, envs->spec());
-    const uint64_t seed = derive_seed(generation_seed(config.seed, config.generation), kActionStream);
-    for (int64_t i = 0; i < config.envs; ++i) samplers.emplace_back(seed, static_cast<uint64_t>(config.first_env + i));
+    samplers = make_samplers(config);
     results.resize(static_cast<size_t>(config.envs));
     uniforms = make_uniforms(spec, config.envs);
     next_obs = Array::empty(spec.obs_dtype, obs_shape({config.envs}));

@@ -63,6 +63,57 @@ constexpr const char* kPixel = R"({
   }
 })";
 
+// APPO proper: actors run ahead, V-trace and the clip share the correction.
+constexpr const char* kImpalaAppo = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 2, "envs_per_actor": 8, "rollout_length": 128, "max_lag": 2,
+  "impala": {
+    "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
+    "optimizer": "adam", "lr": 5e-4, "eps": 1e-5, "epochs": 2, "minibatches": 8, "minibatch_of": "steps", "clip": 0.2,
+    "normalize_advantage": true
+  }
+})";
+
+constexpr const char* kAppoAtari = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 2, "envs_per_actor": 8, "rollout_length": 128, "max_lag": 2,
+  "appo": {"minibatches": 8}
+})";
+
+constexpr const char* kAppoPixel = R"({
+  "steps": 2000000, "model": "auto", "actors": 2, "envs_per_actor": 32, "rollout_length": 64, "max_lag": 2,
+  "appo": {"lr": 2e-3, "minibatches": 8}
+})";
+
+constexpr const char* kAppoClassic = R"({
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 2,
+  "appo": {"value_cost": 0.01, "lr": 1e-3, "epochs": 4}
+})";
+
+// 32 environments of 20 steps in eight groups, so that some step while others are predicted for.
+constexpr const char* kGa3cAtari = R"({
+  "env_args": {"preset": "parl"}, "model": "auto",
+  "actors": 8, "envs_per_actor": 4, "rollout_length": 20, "max_lag": 4,
+  "ga3c": {"lambda": 0.95, "entropy_cost": 0.01}
+})";
+
+constexpr const char* kGa3cClassic = R"({
+  "steps": 1000000, "model": "mlp", "actors": 4, "envs_per_actor": 4, "rollout_length": 8, "max_lag": 4,
+  "ga3c": {
+    "lambda": 0.95, "value_cost": 0.01, "optimizer": "adam", "lr": 2e-3, "normalize_advantage": true
+  }
+})";
+
+constexpr const char* kPgClassic = R"({
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 128, "max_lag": 0,
+  "pg": {"value_cost": 0.01, "lr": 5e-3}
+})";
+
+constexpr const char* kEsClassic = R"({
+  "steps": 20000000, "model": "mlp", "actors": 2, "envs_per_actor": 1, "deterministic": true,
+  "es": {"pairs": 16, "sigma": 0.1, "lr": 0.05}
+})";
+
 // 32 environments of 20 steps: batches of 640. Rates as in the field's A2C (RMSProp 7e-4), lambda 0.95.
 constexpr const char* kA2cAtari = R"({
   "env_args": {"preset": "parl"}, "model": "auto",
@@ -231,7 +282,19 @@ const std::vector<Preset>& presets() {
       {"impala", "deepmind", "84x84, Nature network, plain IMPALA with the paper's RMSProp", kDeepmind},
       {"impala", "classic", "default of the classic control tasks: small network, each batch learnt four times",
        kClassic},
+      {"impala", "appo", "APPO on atari:*: actors run ahead, ratios clipped, batches of 2,048 learnt twice",
+       kImpalaAppo},
       {"impala", "pixel", "default of pixel:*: small network, batches of 8,192 learnt four times", kPixel},
+      {"appo", "atari", "default of atari:*: 42x42, actors run ahead, batches of 2,048 learnt twice", kAppoAtari},
+      {"appo", "pixel", "default of pixel:*: small network, batches of 4,096 learnt twice", kAppoPixel},
+      {"appo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",
+       kAppoClassic},
+      {"ga3c", "atari", "default of atari:*: 42x42, 32 environments in eight processes or threads, batches of 640",
+       kGa3cAtari},
+      {"ga3c", "classic", "default of the classic control tasks: small network, batches of 128", kGa3cClassic},
+      {"pg", "classic", "default of the classic control tasks: small network, learnt baseline, batches of 1,024",
+       kPgClassic},
+      {"es", "classic", "default of the classic control tasks: small network, 16 pairs in a generation", kEsClassic},
       {"a2c", "atari", "default of atari:*: 42x42, batches of 640, RMSProp", kA2cAtari},
       {"a2c", "classic", "default of the classic control tasks: small network, batches of 128", kA2cClassic},
       {"ppo", "atari", "default of atari:*: 42x42, batches of 2,048 learnt four times", kPpoAtari},

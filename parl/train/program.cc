@@ -5,11 +5,15 @@
 #include <cmath>
 
 #include "parl/algorithms/a2c.h"
+#include "parl/algorithms/appo.h"
 #include "parl/algorithms/bc.h"
 #include "parl/algorithms/ddpg.h"
 #include "parl/algorithms/dqn.h"
+#include "parl/algorithms/es.h"
+#include "parl/algorithms/ga3c.h"
 #include "parl/algorithms/impala.h"
 #include "parl/algorithms/independent.h"
+#include "parl/algorithms/pg.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/algorithms/pqn.h"
 #include "parl/algorithms/sac.h"
@@ -18,6 +22,8 @@
 #include "parl/env_multi/multi.h"
 #include "parl/env_pixel/pixel.h"
 #include "parl/models/policy.h"
+#include "parl/train/central_options.h"
+#include "parl/train/es_trainer.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
 #include "parl/env_atari/atari.h"
@@ -31,17 +37,19 @@ ProgramSetup& user_setup() {
   return setup;
 }
 
-void check_actor_critic(const TrainConfig& run, const ActorCriticConfig& config) {
-  config.check();
+void check_on_policy(const TrainConfig& run) {
+  PARL_CHECK(run.max_lag == 0,
+             "{} learns from the newest policy alone: --max-lag 0 (impala corrects for a lag, this does not)",
+             run.algorithm);
+}
+
+void check_minibatches(const TrainConfig& run, const ActorCriticConfig& config) {
   const int64_t unrolls = run.rollouts_per_batch() * run.envs_per_actor;
   const bool of_steps = config.minibatch_of == MinibatchOf::kSteps;
   const int64_t items = of_steps ? unrolls * run.rollout_length : unrolls;
   PARL_CHECK(config.learner_threads <= 1'000, "--learner-threads must be at most 1000, not {}", config.learner_threads);
   PARL_CHECK(config.minibatches <= items, "--minibatches {} are more than the {} {} of a batch", config.minibatches,
              items, of_steps ? "steps" : "unrolls (actors x environments)");
-  PARL_CHECK(config.estimator != Estimator::kGae || run.max_lag == 0,
-             "{} learns from the newest policy alone: --max-lag 0 (impala corrects for a lag, this does not)",
-             run.algorithm);
 }
 
 // A member of the actor-critic family: its class, its settings.
@@ -53,7 +61,12 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.settings = Config{};
   entry.fixed = {"optimizer"};
   if (Config{}.estimator == Estimator::kGae) entry.run_defaults = R"({"max_lag": 0})";
-  entry.check = [](const TrainConfig& run) { check_actor_critic(run, run.settings.as<Config>()); };
+  entry.check = [](const TrainConfig& run) {
+    const Config& config = run.settings.as<Config>();
+    config.check();
+    check_minibatches(run, config);
+    if (config.estimator == Estimator::kGae) check_on_policy(run);
+  };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     Config config = run.settings.as<Config>();
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
@@ -79,6 +92,67 @@ void check_replay(const TrainConfig& run, const Config& config) {
              config.n_step, run.rollout_length);
   PARL_CHECK(config.learn_start < run.steps, "--learn-start {} is not before --steps {}: nothing would be learnt",
              config.learn_start, run.steps);
+}
+
+// Learns as A2C does, from environments whose actions are chosen in this process.
+AlgorithmEntry ga3c_entry() {
+  AlgorithmEntry entry = actor_critic_entry<Ga3c, Ga3cConfig>(
+      "ga3c", "actor-critic with one network: environments hold none, actions are predicted centrally in batches");
+  entry.run_defaults = R"({"max_lag": 4, "rollout_length": 8})";
+  entry.check = [](const TrainConfig& run) {
+    const Ga3cConfig& config = run.settings.as<Ga3cConfig>();
+    config.check();
+    check_minibatches(run, config);
+  };
+  entry.central = [](const TrainConfig& run) {
+    const Ga3cConfig& config = run.settings.as<Ga3cConfig>();
+    CentralOptions options;
+    options.predictors = config.predictors;
+    options.max_batch = config.prediction_batch;
+    options.wait = std::chrono::nanoseconds(static_cast<int64_t>(1e6 * config.prediction_wait));
+    return options;
+  };
+  return entry;
+}
+
+AlgorithmEntry pg_entry() {
+  AlgorithmEntry entry;
+  entry.name = "pg";
+  entry.summary = "REINFORCE: policy gradient with discounted returns-to-go, learnt baseline or none";
+  entry.settings = PgConfig{};
+  entry.run_defaults = R"({"max_lag": 0, "rollout_length": 128})";
+  entry.check = [](const TrainConfig& run) {
+    run.settings.as<PgConfig>().check();
+    check_on_policy(run);
+  };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    return std::make_unique<Pg>(factory(spec), run.settings.as<PgConfig>(), run.device);
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Pg>(std::move(model), settings.as<PgConfig>());
+  };
+  return entry;
+}
+
+AlgorithmEntry es_entry() {
+  AlgorithmEntry entry;
+  entry.name = "es";
+  entry.summary = "evolution strategies: perturbed networks play whole episodes on remote workers";
+  entry.settings = EsConfig{};
+  entry.fixed = {"noise_table"};
+  entry.run_defaults = R"({"envs_per_actor": 1, "deterministic": true})";
+  entry.check = [](const TrainConfig& run) {
+    run.settings.as<EsConfig>().check();
+    PARL_CHECK(run.device == "cpu", "es learns on the processor: leave --device out");
+  };
+  entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
+    return std::make_unique<Es>(factory(spec), run.settings.as<EsConfig>(), static_cast<uint64_t>(run.seed));
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    return std::make_unique<Es>(std::move(model), settings.as<EsConfig>());
+  };
+  entry.train = train_es;
+  return entry;
 }
 
 AlgorithmEntry dqn_entry() {
@@ -233,6 +307,11 @@ Program make_program() {
       actor_critic_entry<A2c, A2cConfig>("a2c", "synchronous advantage actor-critic with GAE, one update per batch"));
   p.algorithms.push_back(actor_critic_entry<Ppo, PpoConfig>(
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
+  p.algorithms.push_back(actor_critic_entry<Appo, AppoConfig>(
+      "appo", "impala with clipped ratios, each batch learnt several times: asynchronous PPO"));
+  p.algorithms.push_back(ga3c_entry());
+  p.algorithms.push_back(pg_entry());
+  p.algorithms.push_back(es_entry());
   p.algorithms.push_back(dqn_entry());
   p.algorithms.push_back(bc_entry());
   p.algorithms.push_back(off_policy_entry<Ddpg, DdpgConfig>(

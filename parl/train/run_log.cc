@@ -181,7 +181,7 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
     const ConfigField *a = config_find(then_fields, path), *b = config_find(now_fields, path);
     if (a && b) same(b->flag, a->get(), b->get());
   }
-  if (before.deterministic && now.deterministic) {
+  if (before.deterministic && now.deterministic && !entry.train) {
     same("actors", before.actors * before.learners, now.actors * now.learners);  // --learners may change with them
     same("envs-per-actor", before.envs_per_actor, now.envs_per_actor);
     same("rollout-length", before.rollout_length, now.rollout_length);

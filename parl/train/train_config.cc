@@ -89,6 +89,10 @@ void TrainConfig::check() const {
   PARL_CHECK(data.empty() || !until_return,
              "--until-return needs finished episodes, and with --data none are played: use --eval-steps and --steps");
   check_learners(*this, entry);
+  PARL_CHECK(policies == "shared" || !(entry.central || entry.train),
+             "{} has one network for all agents: leave --policies at shared", algorithm);
+  PARL_CHECK(policies == "shared" || learners == 1,
+             "--policies independent is for one learner: its agents have learners of their own; leave --learners at 1");
   if (entry.check) entry.check(*this);
 }
 
