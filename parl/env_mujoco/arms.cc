@@ -14,12 +14,15 @@ using Vector = std::array<double, 3>;
 
 Vector difference(const mjData& data, int a, int b) {
   Vector out;
-  for (size_t i = 0; i < 3; ++i) out[i] = data.xpos[3 * static_cast<size_t>(a) + i] - data.xpos[3 * static_cast<size_t>(b) + i];
+  for (size_t i = 0; i < 3; ++i)
+    out[i] = data.xpos[3 * static_cast<size_t>(a) + i] - data.xpos[3 * static_cast<size_t>(b) + i];
   return out;
 }
 
 // The order of Gymnasium's operations: the negated float32 sum times the weight.
-float arm_cost(double weight, std::span<const float> action) { return -sum_of_squares(action) * static_cast<float>(weight); }
+float arm_cost(double weight, std::span<const float> action) {
+  return -sum_of_squares(action) * static_cast<float>(weight);
+}
 
 class Reacher final : public MujocoTask {
  public:

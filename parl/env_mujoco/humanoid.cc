@@ -140,8 +140,7 @@ class HumanoidStandup final : public HumanoidBase {
   Outcome evaluate(std::span<const float> /*action*/) override {
     const double up = data_.qpos[2] / model_.opt.timestep;
     const double control = control_cost(), impact = contact_cost(impact_weight_, impact_range_);
-    set_humanoid_info(
-        {data_.qpos[0], data_.qpos[1], data_.qpos[2] - model_.qpos0[2], up, -control, -impact});
+    set_humanoid_info({data_.qpos[0], data_.qpos[1], data_.qpos[2] - model_.qpos0[2], up, -control, -impact});
     return {up - control - impact + 1, false};
   }
 
@@ -180,10 +179,10 @@ TaskEntry humanoid_entry() {
 TaskEntry humanoid_standup_entry() {
   TaskEntry entry{
       "HumanoidStandup-v5", "humanoidstandup.xml", 5, 1000, "distance:4/lookat:0:0:0.8925/elevation:-20", {}, nullptr};
-  entry.options = with_humanoid_options(
-      {{"uph_cost_weight", "1", "Gymnasium's v5 takes it and does not use it; nor does this"},
-       {"impact_cost_weight", "5e-07", "weight of the squared contact forces"},
-       {"impact_cost_range", "-inf..10", "the contact cost is clipped to this, LOW..HIGH"}});
+  entry.options =
+      with_humanoid_options({{"uph_cost_weight", "1", "Gymnasium's v5 takes it and does not use it; nor does this"},
+                             {"impact_cost_weight", "5e-07", "weight of the squared contact forces"},
+                             {"impact_cost_range", "-inf..10", "the contact cost is clipped to this, LOW..HIGH"}});
   entry.make = [](const MujocoArgs& args, Simulation& simulation) -> std::unique_ptr<MujocoTask> {
     return std::make_unique<HumanoidStandup>(args, simulation);
   };

@@ -19,13 +19,17 @@ using internal::Simulation;
 using internal::TaskEntry;
 
 const std::vector<TaskEntry>& entries() {
-  static const std::vector<TaskEntry> all{
-      internal::half_cheetah_entry(),       internal::hopper_entry(),
-      internal::walker2d_entry(),           internal::ant_entry(),
-      internal::humanoid_entry(),           internal::humanoid_standup_entry(),
-      internal::swimmer_entry(),            internal::inverted_pendulum_entry(),
-      internal::inverted_double_pendulum_entry(), internal::reacher_entry(),
-      internal::pusher_entry()};
+  static const std::vector<TaskEntry> all{internal::half_cheetah_entry(),
+                                          internal::hopper_entry(),
+                                          internal::walker2d_entry(),
+                                          internal::ant_entry(),
+                                          internal::humanoid_entry(),
+                                          internal::humanoid_standup_entry(),
+                                          internal::swimmer_entry(),
+                                          internal::inverted_pendulum_entry(),
+                                          internal::inverted_double_pendulum_entry(),
+                                          internal::reacher_entry(),
+                                          internal::pusher_entry()};
   return all;
 }
 
@@ -43,16 +47,15 @@ std::vector<EnvOption> options_of(const TaskEntry& entry) {
       {"xml_file", entry.xml_file, "the model: a file of Gymnasium's assets, or a path that begins with . / or ~"},
       {"frame_skip", std::to_string(entry.frame_skip), "physics steps for each step"}};
   options.insert(options.end(), entry.options.begin(), entry.options.end());
-  options.insert(options.end(),
-                 {{"max_episode_steps", std::to_string(entry.max_episode_steps),
-                   "steps until an episode is truncated; 0: never"},
-                  {"width", "480", "of a picture"},
-                  {"height", "480", "of a picture"},
-                  {"camera_name", "track", "the model's camera; one that it has not: the free camera"},
-                  {"camera_id", "", "the same by number; -1: the free camera"},
-                  {"default_camera_config", entry.camera,
-                   "the free camera: distance:4/elevation:-20/azimuth:90/lookat:X:Y:Z, any of them"},
-                  {"max_geom", "1000", "shapes that fit into a picture"}});
+  options.insert(options.end(), {{"max_episode_steps", std::to_string(entry.max_episode_steps),
+                                  "steps until an episode is truncated; 0: never"},
+                                 {"width", "480", "of a picture"},
+                                 {"height", "480", "of a picture"},
+                                 {"camera_name", "track", "the model's camera; one that it has not: the free camera"},
+                                 {"camera_id", "", "the same by number; -1: the free camera"},
+                                 {"default_camera_config", entry.camera,
+                                  "the free camera: distance:4/elevation:-20/azimuth:90/lookat:X:Y:Z, any of them"},
+                                 {"max_geom", "1000", "shapes that fit into a picture"}});
   return options;
 }
 

@@ -39,11 +39,11 @@ MujocoEnv::MujocoEnv(const internal::MujocoArgs& args, std::unique_ptr<internal:
       frame_skip_(args.whole("frame_skip", 1)) {
   const mjModel& model = *simulation_->model();
   spec_.id = args.id();
-  spec_.observation =
-      Box{DType::kF32, {static_cast<int64_t>(task_->observation_size())}, {-kInfinity}, {kInfinity}};
+  spec_.observation = Box{DType::kF32, {static_cast<int64_t>(task_->observation_size())}, {-kInfinity}, {kInfinity}};
   spec_.action = action_box(model);
   spec_.frames_per_step = frame_skip_;
-  spec_.contract = fmt::format("{}, MuJoCo {}, float32 observations, {}", args.id(), mj_versionString(), args.contract());
+  spec_.contract =
+      fmt::format("{}, MuJoCo {}, float32 observations, {}", args.id(), mj_versionString(), args.contract());
   action_size_ = static_cast<size_t>(model.nu);
   obs_bytes_ = spec_.observation.bytes();
   init_qpos_.assign(model.qpos0, model.qpos0 + model.nq);

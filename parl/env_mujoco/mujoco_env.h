@@ -51,9 +51,9 @@ class MujocoEnv final : public Env {
   std::span<const double> qpos() const;
   std::span<const double> qvel() const;
   std::span<const double> observation() const { return observation_; }
-  double reward() const { return reward_; }               // of the last step, before it became float32
-  const std::vector<std::string>& info_names() const;     // Gymnasium's keys; "name_0", ... for arrays
-  std::span<const double> info_values() const;            // of the last step
+  double reward() const { return reward_; }            // of the last step, before it became float32
+  const std::vector<std::string>& info_names() const;  // Gymnasium's keys; "name_0", ... for arrays
+  std::span<const double> info_values() const;         // of the last step
 
  private:
   void check_place(std::span<std::byte> obs) const;

@@ -1,4 +1,5 @@
-// Pictures, where this machine has OpenGL without a window; else the error says what to install, and the rest is skipped.
+// Pictures, where this machine has OpenGL without a window; else the error says what to install, and the rest is
+// skipped.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -97,9 +97,13 @@ TaskEntry inverted_pendulum_entry() {
 }
 
 TaskEntry inverted_double_pendulum_entry() {
-  TaskEntry entry{
-      "InvertedDoublePendulum-v5", "inverted_double_pendulum.xml", 5, 1000, "distance:4.1225/lookat:0:0:0.1225", {},
-      nullptr};
+  TaskEntry entry{"InvertedDoublePendulum-v5",
+                  "inverted_double_pendulum.xml",
+                  5,
+                  1000,
+                  "distance:4.1225/lookat:0:0:0.1225",
+                  {},
+                  nullptr};
   entry.options = {{"healthy_reward", "10", "reward of each step while upright"},
                    {"reset_noise_scale", "0.1", "size of the random part of a start state"}};
   entry.make = [](const MujocoArgs& args, Simulation& simulation) -> std::unique_ptr<MujocoTask> {

@@ -101,9 +101,9 @@ class Walker : public Runner {
 
  protected:
   Walker(const MujocoArgs& args, const Simulation& simulation)
-      : Runner(args, simulation, 1,
-               {"x_position", "z_distance_from_origin", "x_velocity", "reward_forward", "reward_ctrl",
-                "reward_survive"}),
+      : Runner(
+            args, simulation, 1,
+            {"x_position", "z_distance_from_origin", "x_velocity", "reward_forward", "reward_ctrl", "reward_survive"}),
         healthy_reward_(args.number("healthy_reward")),
         ends_(args.flag("terminate_when_unhealthy")),
         z_(args.range("healthy_z_range")),
@@ -172,8 +172,8 @@ TaskEntry half_cheetah_entry() {
 TaskEntry hopper_entry() {
   std::vector<EnvOption> options = walker_options("0.7..inf", "-0.2..0.2");
   options.push_back({"healthy_state_range", "-100..100", "values of all else that count as healthy, LOW..HIGH"});
-  return {"Hopper-v5", "hopper.xml", 4, 1000, "distance:3/lookat:0:0:1.15/elevation:-20", std::move(options),
-          make<Hopper>};
+  return {"Hopper-v5",        "hopper.xml", 4, 1000, "distance:3/lookat:0:0:1.15/elevation:-20",
+          std::move(options), make<Hopper>};
 }
 
 TaskEntry walker2d_entry() {

@@ -153,7 +153,8 @@ const std::vector<Preset>& presets() {
       {"dqn", "atari", "default of atari:*: 42x42, double, dueling, three steps, prioritised", kDqnAtari},
       {"dqn", "classic", "default of the classic control tasks: small network, double, three steps", kDqnClassic},
       {"ppo", "pendulum", "default of Pendulum-v1: continuous actions, a short horizon", kPpoPendulum},
-      {"ppo", "mujoco", "default of the MuJoCo tasks: batches of 2,048 learnt ten times in minibatches of 64", kPpoMujoco},
+      {"ppo", "mujoco", "default of the MuJoCo tasks: batches of 2,048 learnt ten times in minibatches of 64",
+       kPpoMujoco},
       {"ppo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",
        kPpoClassic},
   };

@@ -119,8 +119,10 @@ void register_mujoco_envs(EnvRegistry& registry) {
   for (const MujocoName& name : kMujocoNames) {
     registry.add(name.id, "not in this build: needs MuJoCo, which `make setup && make` fetches (docs/mujoco.md)",
                  [id = name.id](const EnvRequest&) -> std::unique_ptr<Env> {
-                   raise("'{}' needs MuJoCo, and this program was built without: `make setup && make` fetches it, "
-                         "PARL_MUJOCO_DIR=<install> names yours (docs/mujoco.md)", id);
+                   raise(
+                       "'{}' needs MuJoCo, and this program was built without: `make setup && make` fetches it, "
+                       "PARL_MUJOCO_DIR=<install> names yours (docs/mujoco.md)",
+                       id);
                  });
   }
 }

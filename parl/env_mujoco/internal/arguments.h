@@ -1,6 +1,6 @@
-// MujocoArgs: an environment's options with their defaults, read by type. A task lists each option once, as an EnvOption
-// whose default_value is its default; what the user does not give is read from there.
-// A value of the wrong kind throws, naming option and value. Any thread, after construction.
+// MujocoArgs: an environment's options with their defaults, read by type. A task lists each option once, as an
+// EnvOption whose default_value is its default; what the user does not give is read from there. A value of the wrong
+// kind throws, naming option and value. Any thread, after construction.
 #pragma once
 
 #include <map>

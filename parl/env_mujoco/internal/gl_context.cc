@@ -34,9 +34,10 @@ class Library {
 using EglInt = int32_t;
 constexpr unsigned kEglOpenglApi = 0x30A2, kEglPlatformSurfaceless = 0x31DD, kEglPlatformDevice = 0x313F;
 constexpr EglInt kEglNone = 0x3038;
-constexpr std::array<EglInt, 15> kEglAttributes{0x3024, 8,  0x3023, 8,      0x3022, 8,      0x3025,  // red, green, blue
-                                                24,     0x3026, 8,  0x3033, 1,      0x3040, 8,       // depth, stencil,
-                                                kEglNone};  // pbuffer surfaces, desktop OpenGL
+constexpr std::array<EglInt, 15> kEglAttributes{
+    0x3024,  8,      0x3023, 8,      0x3022, 8,      0x3025,  // red, green, blue
+    24,      0x3026, 8,      0x3033, 1,      0x3040, 8,       // depth, stencil,
+    kEglNone};                                                // pbuffer surfaces, desktop OpenGL
 
 class EglContext final : public GlContext {
  public:
@@ -88,8 +89,8 @@ class EglContext final : public GlContext {
   void* (*const create_context_)(void*, void*, void*, const EglInt*) =
       library_.get<void*(void*, void*, void*, const EglInt*)>("eglCreateContext");
   unsigned (*const destroy_context_)(void*, void*) = library_.get<unsigned(void*, void*)>("eglDestroyContext");
-  unsigned (*const make_current_)(void*, void*, void*, void*) =
-      library_.get<unsigned(void*, void*, void*, void*)>("eglMakeCurrent");
+  unsigned (*const make_current_)(void*, void*, void*,
+                                  void*) = library_.get<unsigned(void*, void*, void*, void*)>("eglMakeCurrent");
   EglInt (*const get_error_)() = library_.get<EglInt()>("eglGetError");
   void* display_ = nullptr;
   void* context_ = nullptr;
@@ -102,8 +103,8 @@ class OsmesaContext final : public GlContext {
  public:
   OsmesaContext(int width, int height)
       : width_(width), height_(height), pixels_(static_cast<size_t>(width) * static_cast<size_t>(height) * 4) {
-    context_ = library_.get<void*(unsigned, int, int, int, void*)>("OSMesaCreateContextExt")(kOsmesaRgba, 24, 8, 0,
-                                                                                             nullptr);
+    context_ =
+        library_.get<void*(unsigned, int, int, int, void*)>("OSMesaCreateContextExt")(kOsmesaRgba, 24, 8, 0, nullptr);
     if (context_ == nullptr) raise("OSMesa cannot make an OpenGL context");
   }
   ~OsmesaContext() override { library_.get<void(void*)>("OSMesaDestroyContext")(context_); }
@@ -131,7 +132,9 @@ std::unique_ptr<GlContext> make_gl_context(int width, int height) {
   PARL_CHECK(wanted.empty() || wanted == "egl" || wanted == "osmesa",
              "MUJOCO_GL is '{}'; pictures into memory are made with egl or osmesa", wanted);
   std::string reasons;
-  const auto add_reason = [&](const Error& e) { reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", e.what()); };
+  const auto add_reason = [&](const Error& e) {
+    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", e.what());
+  };
   if (wanted != "osmesa") {
     try {
       return std::make_unique<EglContext>();

@@ -52,8 +52,10 @@ mjvCamera free_camera(const MujocoArgs& args, const Simulation& simulation) {
                           : is_place                ? camera.lookat
                                                     : nullptr;
     if (value == nullptr || words.size() != (is_place ? 4u : 2u)) {
-      raise("environment option '{}' has '{}'; it takes distance:D, elevation:E, azimuth:A and lookat:X:Y:Z, with / between",
-            kOption, setting);
+      raise(
+          "environment option '{}' has '{}'; it takes distance:D, elevation:E, azimuth:A and lookat:X:Y:Z, with / "
+          "between",
+          kOption, setting);
     }
     for (size_t i = 1; i < words.size(); ++i) value[i - 1] = parse_number(kOption, words[i]);
   }

@@ -1,7 +1,7 @@
 // MujocoRenderer: pictures of a simulation through MuJoCo's own OpenGL renderer, into memory.
-// The OpenGL context is EGL's (libEGL.so.1) or OSMesa's (libOSMesa.so.8), whichever this machine has; looked up when the
-// first picture is wanted, so programs need neither. MUJOCO_GL=egl|osmesa insists on one. An error says what to install.
-// The simulation must outlive the renderer. One thread at a time, but not always the same.
+// The OpenGL context is EGL's (libEGL.so.1) or OSMesa's (libOSMesa.so.8), whichever this machine has; looked up when
+// the first picture is wanted, so programs need neither. MUJOCO_GL=egl|osmesa insists on one. An error says what to
+// install. The simulation must outlive the renderer. One thread at a time, but not always the same.
 #pragma once
 
 #include <memory>

@@ -25,8 +25,8 @@ class Simulation {
   const std::string& file() const { return file_; }
   double timestep() const;
 
-  void clear();                                              // mj_resetData
-  void start();                                              // mj_forward, after qpos and qvel were set
+  void clear();                                               // mj_resetData
+  void start();                                               // mj_forward, after qpos and qvel were set
   void step(std::span<const float> control, int frame_skip);  // physics of one agent step
 
   int body(const std::string& name) const;  // its number; throws when the model has none of that name
