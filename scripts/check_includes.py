@@ -5,7 +5,8 @@
   - <room>/internal/ is included from its own room only
   - torch stays in the learning rooms; <torch/torch.h> in .cc files only; of headers only agent/model.h pays for
     <torch/nn/module.h>, the others stop at <ATen/core/Tensor.h>
-  - nlohmann-json, CLI11 and the ALE's headers are seen by .cc files only; the ALE by env_atari alone
+  - nlohmann-json, CLI11 and the ALE's headers are seen by .cc files only; the ALE by env_atari alone,
+    MuJoCo by env_mujoco alone
   - includes of our files carry their whole path and exist
   - a header has #pragma once and opens with a comment, its contract; no file is longer than 500 lines
 """
@@ -24,6 +25,7 @@ ROOMS = {  # what a room may include besides itself
     "env_pixel": CORE | {"env"},
     "env_multi": CORE | {"env"},
     "env_atari": CORE | {"env"},
+    "env_mujoco": CORE | {"env"},
     "agent": CORE | {"wire"},
     "models": CORE | {"wire", "agent"},
     "algorithms": CORE | {"wire", "agent"},
@@ -33,7 +35,7 @@ ROOMS["train"] = set(ROOMS)
 FOR_TESTS = {"algorithms": {"models"}, "agent": {"models"}}  # a test may use what stands beside or above it
 PROGRAMS = {"cli", "examples", "bench", "tests"}
 PUBLIC_OF_PROGRAMS = {"cli/command_line.h"}  # parl::cli
-WITHOUT_TORCH = {"core", "wire", "remote", "submit", "env", "env_pixel", "env_multi", "env_atari"}
+WITHOUT_TORCH = {"core", "wire", "remote", "submit", "env", "env_pixel", "env_multi", "env_atari", "env_mujoco"}
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 HEADERS_MAY = {"ATen/core/Tensor.h"}
 CC_ONLY = re.compile(r"^(nlohmann|CLI)/")
@@ -51,6 +53,10 @@ def check_include(root, path, quote, target):
     if target.startswith(("ale/", "ale_")):
         if room != "env_atari" or header:
             yield f"only env_atari's .cc files may include the ALE (GPL-2.0): <{target}>"
+        return
+    if target.startswith("mujoco/"):
+        if room != "env_mujoco" or header:
+            yield f"only env_mujoco's .cc files may include MuJoCo: <{target}>"
         return
     if quote == "<":
         if TORCH.match(target):
@@ -128,6 +134,7 @@ def self_test():
         "parl/wire/k.cc": ("#include <parl/wire/w.h>\n", "included with quotes"),
         "parl/wire/l.h": ("// l\n#pragma once\n#include <nlohmann/json.hpp>\n", "belongs in a .cc file"),
         "cli/m.cc": ("#include <ale/ale_interface.hpp>\n", "only env_atari's"),
+        "parl/train/p.cc": ("#include <mujoco/mujoco.h>\n", "only env_mujoco's"),
         "cli/n.cc": ('#include "tests/t.h"\n', "must not include 'tests'"),
         "parl/attic/o.cc": ("", "is not a room"),
     }

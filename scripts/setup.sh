@@ -11,6 +11,8 @@
 #   PARL_ALE_DIR      your installed Arcade Learning Environment: it is not built
 #   PARL_ALE_PGO=0    build the ALE without profile-guided optimisation: minutes quicker to build, slower to play
 #   PARL_WITH_ATARI=0 leave the ALE out, and with it the GPL; `make train` then plays pixel:breakout
+#   PARL_WITH_MUJOCO=0 leave MuJoCo out, and with it HalfCheetah-v5 and its kin. Where it cannot be had, it is left out, too
+#   PARL_MUJOCO_DIR   your MuJoCo (else MUJOCO_DIR): include/ and lib/libmujoco.so; PARL_MUJOCO_ASSETS: your models
 #   PARL_SKIP_APT=1   never call apt; missing packages are an error that lists them
 #   PARL_TEST_SITES   what the tests of `parl submit` shall find: any of "ssh slurm k8s ray"; the tests of what is not
 #                     here are skipped. ssh and slurm are Debian packages (which start their daemons where Debian does),
@@ -26,7 +28,7 @@ check_tools=no
 for argument in "$@"; do
   case "$argument" in
     --check) check_tools=yes ;;
-    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,22s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) die "unknown argument '$argument' (see scripts/setup.sh --help)" ;;
   esac
 done
@@ -173,17 +175,34 @@ install_ale() {
   [ -f "$ale/lib/libale.a" ] || die "scripts/build_ale.sh left no ALE at $deps/ale"
 }
 
+# ---- MuJoCo -----------------------------------------------------------------------------------------------------------
+# Optional: without it everything else works, and `parl list envs` says what is missing.
+install_mujoco() {
+  local named="${PARL_MUJOCO_DIR:-${MUJOCO_DIR:-}}"
+  if [ -n "$named" ]; then
+    [ -f "$named/include/mujoco/mujoco.h" ] || die "PARL_MUJOCO_DIR is '$named', but there is no include/mujoco/mujoco.h in it"
+    mujoco="$(cd "$named" && pwd)"
+  fi
+  if [ -n "$mujoco" ] && [ -n "${PARL_MUJOCO_ASSETS:-}" ]; then return; fi
+  PATH="$venv/bin:$PATH" scripts/fetch_mujoco.sh "$deps" </dev/null || say "going on without what could not be fetched of MuJoCo"
+}
+
 install_packages
 [ -n "$user_torch" ] || install_python
 install_sites
 find_torch
 atari=ON ale=""
 if [ "${PARL_WITH_ATARI:-1}" = 0 ]; then atari=OFF; else install_ale; fi
+with_mujoco=ON mujoco=""
+if [ "${PARL_WITH_MUJOCO:-1}" = 0 ]; then with_mujoco=OFF; else install_mujoco; fi
 
 config="# Written by scripts/setup.sh; the Makefile gives it to CMake.
 set(CMAKE_PREFIX_PATH \"$torch\" CACHE STRING \"\" FORCE)
 set(PARL_WITH_ATARI $atari CACHE BOOL \"\" FORCE)
 set(PARL_ALE_DIR \"$ale\" CACHE PATH \"\" FORCE)
+set(PARL_WITH_MUJOCO $with_mujoco CACHE BOOL \"\" FORCE)
+set(PARL_MUJOCO_DIR \"$mujoco\" CACHE PATH \"\" FORCE)
+set(PARL_MUJOCO_ASSETS \"${PARL_MUJOCO_ASSETS:-}\" CACHE PATH \"\" FORCE)
 set(PARL_PYTHON \"$python\" CACHE FILEPATH \"\" FORCE)
 set(PARL_SITES_PYTHON \"$sites_python\" CACHE FILEPATH \"\" FORCE)"
 if [ "$config" != "$(cat .deps/config.cmake 2>/dev/null)" ]; then

@@ -20,6 +20,7 @@
 #include "parl/algorithms/td3.h"
 #include "parl/core/check.h"
 #include "parl/env_multi/multi.h"
+#include "parl/env_mujoco/mujoco_names.h"
 #include "parl/env_pixel/pixel.h"
 #include "parl/models/policy.h"
 #include "parl/train/central_options.h"
@@ -27,6 +28,9 @@
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
 #include "parl/env_atari/atari.h"
+#endif
+#ifdef PARL_WITH_MUJOCO
+#include "parl/env_mujoco/mujoco.h"
 #endif
 
 namespace parl {
@@ -292,6 +296,21 @@ void check_entry(const AlgorithmEntry& entry) {
   }
 }
 
+#ifndef PARL_WITH_MUJOCO
+// The names all the same, so that who looks for them learns how to get them.
+void register_mujoco_envs(EnvRegistry& registry) {
+  for (const MujocoName& name : kMujocoNames) {
+    registry.add(name.id, "not in this build: needs MuJoCo, which `make setup && make` fetches (docs/mujoco.md)",
+                 [id = name.id](const EnvRequest&) -> std::unique_ptr<Env> {
+                   raise(
+                       "'{}' needs MuJoCo, and this program was built without: `make setup && make` fetches it, "
+                       "PARL_MUJOCO_DIR=<install> names yours (docs/mujoco.md)",
+                       id);
+                 });
+  }
+}
+#endif
+
 Program make_program() {
   Program p;
   register_builtin_envs(p.envs);
@@ -300,6 +319,7 @@ Program make_program() {
 #ifdef PARL_WITH_ATARI
   register_atari_envs(p.envs);
 #endif
+  register_mujoco_envs(p.envs);
   p.models = builtin_models();
   p.algorithms.push_back(actor_critic_entry<Impala, ImpalaConfig>(
       "impala", "V-trace actor-critic on remote actors that run ahead; with --clip and --epochs it is APPO"));
