@@ -22,6 +22,7 @@ ROOMS = {  # what a room may include besides itself
     "submit": CORE | {"wire", "remote"},
     "env": CORE,
     "env_pixel": CORE | {"env"},
+    "env_gym": CORE | {"env"},
     "env_atari": CORE | {"env"},
     "agent": CORE | {"wire"},
     "models": CORE | {"wire", "agent"},
@@ -32,7 +33,7 @@ ROOMS["train"] = set(ROOMS)
 FOR_TESTS = {"algorithms": {"models"}, "agent": {"models"}}  # a test may use what stands beside or above it
 PROGRAMS = {"cli", "examples", "bench", "tests"}
 PUBLIC_OF_PROGRAMS = {"cli/command_line.h"}  # parl::cli
-WITHOUT_TORCH = {"core", "wire", "remote", "submit", "env", "env_pixel", "env_atari"}
+WITHOUT_TORCH = {"core", "wire", "remote", "submit", "env", "env_pixel", "env_gym", "env_atari"}
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 HEADERS_MAY = {"ATen/core/Tensor.h"}
 CC_ONLY = re.compile(r"^(nlohmann|CLI)/")

@@ -55,7 +55,7 @@ void EnvRegistry::add(EnvFamily family) {
 void EnvRegistry::add(const std::string& id, const std::string& summary,
                       std::function<std::unique_ptr<Env>(const EnvRequest&)> make, std::vector<EnvOption> options) {
   PARL_CHECK(!id.empty(), "an environment needs a name");
-  add(EnvFamily{"", summary, [id] { return std::vector{id}; }, std::move(options), std::move(make)});
+  add(EnvFamily{"", summary, [id] { return std::vector{id}; }, std::move(options), std::move(make), false});
 }
 
 std::vector<std::string> EnvRegistry::names() const {
@@ -72,6 +72,7 @@ const EnvFamily& EnvRegistry::family_of(const std::string& id) const {
   }
   const auto all = names();
   for (const EnvFamily& family : families_) {
+    if (family.open && id.starts_with(family.prefix + ":")) return family;
     if (!family.prefix.empty() && id.starts_with(family.prefix + ":")) {
       raise("there is no environment '{}'{}; `parl list envs` shows all", id, did_you_mean(id, family.names()));
     }
@@ -81,7 +82,7 @@ const EnvFamily& EnvRegistry::family_of(const std::string& id) const {
 
 std::unique_ptr<Env> EnvRegistry::make(const EnvRequest& request) const {
   const EnvFamily& family = family_of(request.id);
-  check_options(family, request);
+  if (!family.open) check_options(family, request);
   std::unique_ptr<Env> env = family.make(request);
   PARL_CHECK(env != nullptr, "the factory of '{}' returned no environment", request.id);
   if (!env->records_episodes()) env = std::make_unique<EpisodeStatistics>(std::move(env));

@@ -158,10 +158,11 @@ const Preset& preset(const std::string& name, const std::string& algorithm) {
 }
 
 std::string default_preset(const std::string& env, const std::string& algorithm) {
+  const std::string task = env.starts_with("gym:") ? env.substr(4) : env;
   const std::string name = env.starts_with("atari:")   ? (algorithm == "impala" ? "pong" : "atari")
                            : env.starts_with("pixel:") ? "pixel"
-                           : env == "Pendulum-v1"      ? "pendulum"
-                           : is_classic(env)           ? "classic"
+                           : task == "Pendulum-v1"     ? "pendulum"
+                           : is_classic(task)          ? "classic"
                                                        : "";
   for (const Preset& p : presets()) {
     if (p.algorithm == algorithm && p.name == name) return name;

@@ -7,6 +7,7 @@
 #include "parl/algorithms/impala.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
+#include "parl/env_gym/gym.h"
 #include "parl/env_pixel/pixel.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
@@ -113,6 +114,7 @@ Program make_program() {
   Program p;
   register_builtin_envs(p.envs);
   register_pixel_envs(p.envs);
+  register_gym_envs(p.envs);
 #ifdef PARL_WITH_ATARI
   register_atari_envs(p.envs);
 #endif
