@@ -2,8 +2,11 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "parl/agent/categorical.h"
+#include "parl/agent/masked_model.h"
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
@@ -16,6 +19,15 @@ const std::string kEpsilon = std::string(kExploration) + "epsilon";
 ReplayOptions replay_options(const DqnConfig& config) {
   return {config.replay_capacity, config.n_step,         config.gamma,
           config.prioritized,     config.priority_alpha, static_cast<uint64_t>(config.replay_seed)};
+}
+
+// What a mask leaves (agent/masked_model.h gives the others this logit), [N, A] bool.
+at::Tensor legal(const at::Tensor& logits) { return logits.gt(kIllegalLogit / 2); }
+
+// The mean of the legal actions' logits, [N, 1].
+at::Tensor legal_mean(const at::Tensor& logits) {
+  const at::Tensor is_legal = legal(logits);
+  return logits.masked_fill(is_legal.logical_not(), 0).sum(1, true) / is_legal.sum(1, true).to(at::kFloat);
 }
 
 void check_finite(const at::Tensor& q) {
@@ -69,6 +81,9 @@ Dqn::Dqn(std::shared_ptr<Model> model, DqnConfig config, std::shared_ptr<Model> 
       device_(device),
       epsilon_(Schedule(config_.exploration).at(0)) {
   PARL_CHECK(model_ != nullptr, "an algorithm needs a model");
+  PARL_CHECK(model_->action_choices().empty(), "dqn chooses one action of a set; this model's actions are {} numbers",
+             model_->action_choices().size());
+  masked_ = dynamic_cast<const MaskedModel*>(model_.get()) != nullptr;
   config_.check();
   for (const auto& network : {model_, target_}) {
     if (!network) continue;
@@ -88,7 +103,9 @@ Dqn::Learner& Dqn::learner() const {
 
 at::Tensor Dqn::q_values(const PolicyValue& output) const {
   if (!config_.dueling) return output.logits;
-  return output.logits - output.logits.mean(1, true) + output.value.unsqueeze(1);
+  const at::Tensor mean = masked_ ? legal_mean(output.logits) : output.logits.mean(1, true);
+  const at::Tensor q = output.logits - mean + output.value.unsqueeze(1);
+  return masked_ ? at::where(legal(output.logits), q, output.logits) : q;
 }
 
 ActOutput Dqn::act(const at::Tensor& obs) const {
@@ -107,9 +124,12 @@ ActOutput Dqn::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   int64_t* action = out.action.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < out.action.numel(); ++i) {
     const double u = uniforms.const_data_ptr<float>()[i];
-    if (u < epsilon()) {
-      action[i] = std::min(actions - 1, static_cast<int64_t>(u / epsilon() * static_cast<double>(actions)));
-    }
+    if (u >= epsilon()) continue;
+    const float* q = out.logits.const_data_ptr<float>() + i * actions;
+    const auto is_legal = [](float value) { return value > kIllegalLogit / 2; };
+    const int64_t count = std::count_if(q, q + actions, is_legal);
+    int64_t chosen = std::min(count - 1, static_cast<int64_t>(u / epsilon() * static_cast<double>(count)));
+    for (action[i] = 0; !is_legal(q[action[i]]) || chosen-- > 0;) ++action[i];
   }
   return out;
 }
@@ -138,7 +158,12 @@ void Dqn::update(double lr, double beta) {
     const at::Tensor huber = at::where(size.le(1), 0.5 * error * error, size - 0.5);
     const at::Tensor d_q = sample.weight * error.clamp(-1, 1) / n;
     d_logits = torch::zeros_like(all).scatter(1, action, d_q.unsqueeze(1));
-    if (config_.dueling) d_logits = d_logits - (d_q / static_cast<double>(all.size(1))).unsqueeze(1);
+    if (config_.dueling && masked_) {
+      const at::Tensor is_legal = legal(all);
+      d_logits = d_logits - is_legal * (d_q / is_legal.sum(1)).unsqueeze(1);
+    } else if (config_.dueling) {
+      d_logits = d_logits - (d_q / static_cast<double>(all.size(1))).unsqueeze(1);
+    }
     d_value = config_.dueling ? d_q : torch::zeros_like(d_q);
     const double loss = (sample.weight * huber).mean().item<double>();
     if (!std::isfinite(loss))

@@ -98,6 +98,7 @@ class Dqn : public Algorithm {
   std::shared_ptr<Model> model_, target_;
   DqnConfig config_;
   std::string device_;
+  bool masked_ = false;  // the model gives what a mask forbids a logit of its own
   double epsilon_;
   bool evaluating_ = false;
   mutable std::unique_ptr<Learner> learner_;

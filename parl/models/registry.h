@@ -4,10 +4,10 @@
 //   models.add("my_net", "two layers for my robot", [](const ModelSpec& spec) { return std::make_shared<MyNet>(spec);
 //   }); auto model = models.make("atari42", spec);
 //
-// Built in: mlp (any observation), minatar (small boards), atari42 (PARL's 42x42 network), nature, impala_shallow,
-// impala_deep (images).
-// Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
-// ones.
+// Where the spec has a mask of legal actions, a model comes inside a MaskedModel (agent/masked_model.h).
+// Built in: mlp (any array), dict (observations of parts), minatar (small boards), atari42 (PARL's 42x42 network),
+// nature, impala_shallow, impala_deep (images). Initial weights come from torch's global generator: torch::manual_seed
+// first. Unknown names: error with the near ones.
 #pragma once
 
 #include <map>
@@ -36,8 +36,8 @@ class ModelRegistry {
 
 ModelRegistry builtin_models();
 
-// "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow" for other images, "minatar" for
-// those that are too small for it (pixel games), "mlp" below 3x3.
+// "dict" for observations of parts, "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow"
+// for other images, "minatar" for those that are too small for it (pixel games), "mlp" below 3x3.
 std::string default_model_for(const ModelSpec& spec);
 
 }  // namespace parl

@@ -36,8 +36,10 @@ struct AlgorithmEntry {
   // What a continued run must keep: settings of its own ("optimizer") and of the run ("rollout_length"), by their
   // names.
   std::vector<std::string> fixed, fixed_run;
-  std::string run_defaults;  // JSON: settings of the run that this algorithm wants, where nothing else is said
-  bool off_policy = false;   // learns from any policy's rollouts: none is dropped for its age
+  std::string run_defaults;      // JSON: settings of the run that this algorithm wants, where nothing else is said
+  bool off_policy = false;       // learns from any policy's rollouts: none is dropped for its age
+  bool several_numbers = false;  // learns actions of several numbers (MultiDiscrete, MultiBinary)
+  bool action_masks = false;     // never takes, nor learns from, what a mask forbids (agent/masked_model.h)
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
   // With optimizer, for the learner. `factory` makes replicas of the model.
@@ -65,5 +67,7 @@ const Program& program();
 
 // What a model must fit, from an environment's spaces. `env_id` is for the message when they cannot be learnt from.
 ModelSpec model_spec_of(const EnvSpec& spec);
+// Throws when an environment has actions that the algorithm cannot learn, naming some that can.
+void check_actions(const AlgorithmEntry& entry, const ModelSpec& spec, const std::string& env);
 
 }  // namespace parl

@@ -94,9 +94,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
   at::set_num_threads(1);  // learner threads are the algorithm's own
   torch::manual_seed(static_cast<uint64_t>(config_.seed));
   if (config_.model == "auto") config_.model = default_model_for(model_spec_);
-  algorithm_ = program()
-                   .algorithm(config_.algorithm)
-                   .make_learner(program().models.factory(config_.model), model_spec_, config_);
+  const AlgorithmEntry& entry = program().algorithm(config_.algorithm);
+  check_actions(entry, model_spec_, config_.env);
+  algorithm_ = entry.make_learner(program().models.factory(config_.model), model_spec_, config_);
   if (const auto path = latest_checkpoint(run_dir_.path())) restored_ = load_checkpoint(*path);
   restore();
   next_log_ = next_multiple(config_.log_steps);
