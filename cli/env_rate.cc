@@ -24,7 +24,7 @@ class Stepper {
       high_ = static_cast<float>(std::min(1e3, box->high[0]));
       box_size_ = static_cast<size_t>(box->size());
     } else {
-      choices_ = static_cast<uint32_t>(std::get<Discrete>(envs_.spec().action).n);
+      choices_ = choices_of(envs_.spec().action);
     }
     for (int i = 0; i < settings.envs; ++i) all_.push_back(i);
     envs_.reset(place_);
@@ -49,9 +49,11 @@ class Stepper {
 
  private:
   void draw(size_t count) {
-    if (choices_ > 0) {
-      indices_.resize(count);
-      for (int64_t& index : indices_) index = random_.below(choices_);
+    if (!choices_.empty()) {
+      indices_.resize(count * choices_.size());
+      for (size_t i = 0; i < indices_.size(); ++i) {
+        indices_[i] = random_.below(static_cast<uint32_t>(choices_[i % choices_.size()]));
+      }
     } else {
       values_.resize(count * box_size_);
       for (float& value : values_) value = low_ + (high_ - low_) * random_.uniform();
@@ -72,7 +74,7 @@ class Stepper {
   std::vector<int64_t> indices_;
   std::vector<float> values_;
   std::vector<Episode> episodes_;
-  uint32_t choices_ = 0;
+  std::vector<int64_t> choices_;
   size_t box_size_ = 0;
   float low_ = 0, high_ = 0;
 };

@@ -33,6 +33,7 @@ Rows envs() {
   Rows rows;
   for (const EnvFamily& family : program().envs.families()) {
     for (const std::string& name : family.names()) rows.emplace_back(name, family.summary);
+    if (family.open) rows.emplace_back(family.prefix + ":ID", family.summary);
   }
   return rows;
 }

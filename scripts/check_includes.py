@@ -24,6 +24,7 @@ ROOMS = {  # what a room may include besides itself
     "env": CORE,
     "env_pixel": CORE | {"env"},
     "env_multi": CORE | {"env"},
+    "env_gym": CORE | {"env"},
     "env_atari": CORE | {"env"},
     "env_mujoco": CORE | {"env"},
     "agent": CORE | {"wire"},
@@ -35,7 +36,7 @@ ROOMS["train"] = set(ROOMS)
 FOR_TESTS = {"algorithms": {"models"}, "agent": {"models"}}  # a test may use what stands beside or above it
 PROGRAMS = {"cli", "examples", "bench", "tests"}
 PUBLIC_OF_PROGRAMS = {"cli/command_line.h"}  # parl::cli
-WITHOUT_TORCH = {"core", "wire", "remote", "submit", "env", "env_pixel", "env_multi", "env_atari", "env_mujoco"}
+WITHOUT_TORCH = {"core", "wire", "remote", "submit", "env", "env_pixel", "env_multi", "env_gym", "env_atari", "env_mujoco"}
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 HEADERS_MAY = {"ATen/core/Tensor.h"}
 CC_ONLY = re.compile(r"^(nlohmann|CLI)/")

@@ -16,7 +16,7 @@
 namespace parl {
 
 struct ActOutput {
-  at::Tensor action;  // [N] int64, or [N, A] float32: a Gaussian policy's own
+  at::Tensor action;  // [N] int64, [N, K] int64 of K numbers, or [N, A] float32: a Gaussian policy's own
   at::Tensor logits;  // [N, A] float32: the behaviour logits; [N, 2A] of a Gaussian policy
   at::Tensor value;   // [N] float32
 };
@@ -33,8 +33,8 @@ class Algorithm {
   virtual ~Algorithm() = default;
 
   // Draws actions from the policy: action i from the uniform number uniforms[i] in [0, 1) (inverse CDF over the exact
-  // softmax, or over the Gaussian: then uniforms [N, A]), so that every environment's own random stream decides and
-  // nothing depends on the batch's composition.
+  // softmax, or over the Gaussian: then uniforms [N, A]; K numbers an action: [N, K]), so that every environment's own
+  // random stream decides and nothing depends on the batch's composition.
   virtual ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) = 0;
   // The greedy action.
   virtual ActOutput predict(const at::Tensor& obs) = 0;

@@ -35,7 +35,8 @@ void Batch::check() const {
   if (continuous) {
     check_tensor("action", action, at::kFloat, {b, t, action.dim() == 3 ? action.size(2) : 1});
   } else {
-    check_tensor("action", action, at::kLong, {b, t});
+    const bool several = action.defined() && action.dim() == 3;
+    check_tensor("action", action, at::kLong, several ? std::vector<int64_t>{b, t, action.size(2)} : std::vector{b, t});
   }
   check_tensor("terminated", terminated, at::kBool, {b, t});
   check_tensor("truncated", truncated, at::kBool, {b, t});

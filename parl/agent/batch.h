@@ -2,7 +2,9 @@
 //
 // B unrolls of T steps. Unroll-major: element [b, t], so that a minibatch of whole unrolls is a slice without a copy.
 //   obs               [B, T+1, ...obs_shape]  dtype of the observation space (images stay uint8 until in the network)
-//   action            [B, T]      int64 (discrete), or [B, T, A] float32: a Gaussian policy's own action
+//   action            [B, T]      int64 (discrete), [B, T, K] int64 (K numbers an action), or [B, T, A] float32: a
+//   Gaussian
+//                                policy's own action
 //   behaviour_logits  [B, T, A]   float32: logits of the policy that acted; [B, T, 2A]: its means and log deviations
 //   reward            [B, T]      float32, result of action[t] in obs[t]
 //   terminated        [B, T]      bool

@@ -61,4 +61,50 @@ at::Tensor greedy_action(const at::Tensor& logits) {
   return actions;
 }
 
+namespace {
+
+// choose(row, number of the action, its logits, its choices) for every number of every action.
+template <typename Choose>
+at::Tensor each_number(const at::Tensor& logits, const std::vector<int64_t>& choices, Choose&& choose) {
+  check_logits(logits);
+  int64_t all = 0;
+  for (int64_t n : choices) all += n;
+  PARL_CHECK_EQ(logits.size(1), all, "a policy over several numbers has a logit for each choice of each");
+  const auto numbers = static_cast<int64_t>(choices.size());
+  at::Tensor actions = torch::empty({logits.size(0), numbers}, at::kLong);
+  const float* row = logits.const_data_ptr<float>();
+  int64_t* out = actions.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < logits.size(0); ++i) {
+    for (int64_t k = 0; k < numbers; ++k) {
+      const int64_t n = choices[static_cast<size_t>(k)];
+      *out++ = choose(i, k, row, n);
+      row += n;
+    }
+  }
+  return actions;
+}
+
+}  // namespace
+
+at::Tensor sample_categorical(const at::Tensor& logits, const at::Tensor& uniforms,
+                              const std::vector<int64_t>& choices) {
+  if (choices.empty()) return sample_categorical(logits, uniforms);
+  const auto numbers = static_cast<int64_t>(choices.size());
+  PARL_CHECK(uniforms.dim() == 2 && uniforms.size(0) == logits.size(0) && uniforms.size(1) == numbers &&
+                 uniforms.scalar_type() == at::kFloat,
+             "uniforms must be [{}, {}] float32: one number in [0, 1) for each number of each action", logits.size(0),
+             numbers);
+  const at::Tensor u = uniforms.cpu().contiguous();
+  const float* draws = u.const_data_ptr<float>();
+  return each_number(logits, choices, [&](int64_t i, int64_t k, const float* row, int64_t n) {
+    return sample_categorical(row, n, draws[i * numbers + k]);
+  });
+}
+
+at::Tensor greedy_action(const at::Tensor& logits, const std::vector<int64_t>& choices) {
+  if (choices.empty()) return greedy_action(logits);
+  return each_number(logits, choices,
+                     [](int64_t, int64_t, const float* row, int64_t n) { return greedy_action(row, n); });
+}
+
 }  // namespace parl

@@ -3,8 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 namespace parl {
 
@@ -25,5 +27,14 @@ int64_t greedy_action(const float* logits, int64_t n);  // the first of the larg
 // logits [N, A] float32, uniforms [N] float32 -> [N] int64. Throws NonFiniteError when a logit is NaN or infinite.
 at::Tensor sample_categorical(const at::Tensor& logits, const at::Tensor& uniforms);
 at::Tensor greedy_action(const at::Tensor& logits);
+
+// The same of actions of several numbers, each with a categorical policy of its own: choices n_1..n_K, logits [N, sum
+// n_k] one after the other, uniforms [N, K] -> [N, K] int64. Empty choices: one action, as above.
+at::Tensor sample_categorical(const at::Tensor& logits, const at::Tensor& uniforms,
+                              const std::vector<int64_t>& choices);
+at::Tensor greedy_action(const at::Tensor& logits, const std::vector<int64_t>& choices);
+
+// The logit of an action that a mask forbids: finite, and its probability is exactly 0 beside any legal one.
+inline constexpr float kIllegalLogit = -1e9f;
 
 }  // namespace parl

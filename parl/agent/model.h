@@ -20,6 +20,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "parl/agent/spec.h"
 #include "parl/agent/weights.h"
@@ -54,6 +56,11 @@ class Model : public torch::nn::Module {
   // True: actions are continuous, and `logits` are the parameters of a diagonal Gaussian (agent/gaussian.h).
   virtual bool is_gaussian() const { return false; }
 
+  // Several numbers an action: the choices of each (ModelSpec::action_choices); empty: one action, or floats. A model
+  // that a ModelRegistry makes has them set.
+  const std::vector<int64_t>& action_choices() const { return action_choices_; }
+  void set_action_choices(std::vector<int64_t> choices) { action_choices_ = std::move(choices); }
+
   // Forward for learning. By default autograd records forward(); a network with a hand-written backward pass overrides
   // it. Outputs equal those of forward() up to rounding.
   virtual std::unique_ptr<Recording> record(const at::Tensor& obs);
@@ -67,6 +74,9 @@ class Model : public torch::nn::Module {
   // target = decay * target + (1 - decay) * this. PARL's sync_weights_to.
   void sync_weights_to(Model& target, double decay = 0.0) const;
   int64_t parameter_count() const;
+
+ private:
+  std::vector<int64_t> action_choices_;
 };
 
 // Makes a fresh model for a spec; models/ has a registry of them by name.

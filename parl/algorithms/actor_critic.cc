@@ -63,13 +63,14 @@ ActOutput ActorCritic::act(const at::Tensor& obs) const {
 
 ActOutput ActorCritic::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? sample_gaussian(out.logits, uniforms) : sample_categorical(out.logits, uniforms);
+  out.action = model_->is_gaussian() ? sample_gaussian(out.logits, uniforms)
+                                     : sample_categorical(out.logits, uniforms, model_->action_choices());
   return out;
 }
 
 ActOutput ActorCritic::predict(const at::Tensor& obs) {
   ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? gaussian_mean(out.logits) : greedy_action(out.logits);
+  out.action = model_->is_gaussian() ? gaussian_mean(out.logits) : greedy_action(out.logits, model_->action_choices());
   return out;
 }
 

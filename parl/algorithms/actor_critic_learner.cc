@@ -187,6 +187,7 @@ LearnStats ActorCriticLearner::learn(const Batch& batch, int64_t agent_steps) {
   options.value_cost = config_.value_cost;
   options.entropy_cost = entropy_cost_.at(static_cast<double>(agent_steps));
   options.clip = config_.clip;
+  options.choices = model_.action_choices();
 
   Totals totals;
   bool go_on = true;

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "parl/agent/categorical.h"
+#include "parl/agent/masked_model.h"
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/algorithms/epsilon_greedy.h"
@@ -82,6 +84,12 @@ struct Dqn::Learner {
 Dqn::Dqn(std::shared_ptr<Model> model, DqnConfig config, std::shared_ptr<Model> target, const std::string& device)
     : config_(std::move(config)), device_(device), epsilon_(0) {
   PARL_CHECK(model != nullptr, "an algorithm needs a model");
+  PARL_CHECK(model->action_choices().empty(), "dqn chooses one action of a set; this model's actions are {} numbers",
+             model->action_choices().size());
+  masked_ = dynamic_cast<const MaskedModel*>(model.get()) != nullptr;
+  PARL_CHECK(!masked_ || !(config_.distributional || config_.noisy),
+             "this environment forbids actions (a part 'action_mask'): --distributional and --noisy do not know of that; "
+             "leave them out");
   config_.check();
   epsilon_ = Schedule(config_.exploration).at(0);
   model_ = with_noise(std::move(model));
@@ -114,7 +122,7 @@ Dqn::Learner& Dqn::learner() const {
 
 at::Tensor Dqn::q_values(const PolicyValue& output) const {
   return config_.distributional ? config_.atoms_of().q_values(output.logits)
-                                : plain_q_values(output, config_.dueling);
+                                : plain_q_values(output, config_.dueling, masked_);
 }
 
 ActOutput Dqn::act(const at::Tensor& obs) {
@@ -130,7 +138,7 @@ ActOutput Dqn::predict(const at::Tensor& obs) {
 ActOutput Dqn::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   if (config_.noisy && !evaluating_) draw_acting_noise(uniforms);
   ActOutput out = config_.noisy && !evaluating_ ? act(obs) : predict(obs);
-  explore(out.action, uniforms, out.logits.size(1), epsilon());
+  explore(out.action, uniforms, out.logits, epsilon());
   return out;
 }
 
@@ -192,7 +200,7 @@ void Dqn::update(double lr, double beta) {
   const PolicyValue output{recording->output().logits.detach().cpu(), recording->output().value.detach().cpu()};
   const QLoss loss = config_.distributional
                          ? atoms_loss(config_.atoms_of(), output, sample.action, target, sample.weight)
-                         : huber_loss(output, config_.dueling, sample.action, target, sample.weight);
+                         : huber_loss(output, config_.dueling, sample.action, target, sample.weight, masked_);
   if (!std::isfinite(loss.loss)) {
     throw NonFiniteError("loss",
                          "NaN or inf in the loss; the weights were not changed by it. Lower the learning rate, or look "

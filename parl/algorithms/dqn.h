@@ -142,6 +142,7 @@ class Dqn : public Algorithm, public ReplayOwner {
   DqnConfig config_;
   std::string device_;
   std::shared_ptr<Model> model_, target_;
+  bool masked_ = false;  // the model gives what a mask forbids a logit of its own
   double epsilon_;
   bool evaluating_ = false;
   NoiseSource noise_source_;

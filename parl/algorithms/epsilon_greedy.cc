@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "parl/agent/categorical.h"
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/tensor_array.h"
 
@@ -14,11 +15,17 @@ const std::string kEpsilon = std::string(kExploration) + "epsilon";
 
 }  // namespace
 
-void explore(at::Tensor& action, const at::Tensor& uniforms, int64_t actions, double epsilon) {
+void explore(at::Tensor& action, const at::Tensor& uniforms, const at::Tensor& q, double epsilon) {
   int64_t* a = action.mutable_data_ptr<int64_t>();
+  const int64_t actions = q.size(1);
+  const auto is_legal = [](float value) { return value > kIllegalLogit / 2; };
   for (int64_t i = 0; i < action.numel(); ++i) {
     const double u = uniforms.const_data_ptr<float>()[i];
-    if (u < epsilon) a[i] = std::min(actions - 1, static_cast<int64_t>(u / epsilon * static_cast<double>(actions)));
+    if (u >= epsilon) continue;
+    const float* row = q.const_data_ptr<float>() + i * actions;
+    const int64_t count = std::count_if(row, row + actions, is_legal);
+    int64_t chosen = std::min(count - 1, static_cast<int64_t>(u / epsilon * static_cast<double>(count)));
+    for (a[i] = 0; !is_legal(row[a[i]]) || chosen-- > 0;) ++a[i];
   }
 }
 

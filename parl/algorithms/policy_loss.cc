@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "parl/agent/categorical.h"
 #include "parl/agent/gaussian.h"
@@ -55,7 +56,12 @@ void PolicyLoss::evaluate_policy(const at::Tensor& logits, const at::Tensor& beh
   gaussian_ = action_.is_floating_point();
   PARL_CHECK(!gaussian_ || actions_ == 2 * action_.size(-1), "a policy over {} floats has {} parameters, not {}",
              action_.size(-1), 2 * action_.size(-1), actions_);
-  const int64_t steps = unrolls_ * length_;
+  heads_ = options_.choices.empty() ? std::vector{actions_} : options_.choices;
+  const int64_t steps = unrolls_ * length_, numbers = static_cast<int64_t>(heads_.size());
+  PARL_CHECK(gaussian_ || (std::accumulate(heads_.begin(), heads_.end(), int64_t{0}) == actions_ &&
+                           action_.numel() == steps * numbers),
+             "a policy over {} numbers with {} choices in all has {} logits, and {} actions for {} steps", numbers,
+             std::accumulate(heads_.begin(), heads_.end(), int64_t{0}), actions_, action_.numel(), steps);
   policy_.resize(static_cast<size_t>(steps * actions_));
   old_.resize(static_cast<size_t>(actions_));
   for (auto* column : {&chosen_, &ratio_, &entropy_}) column->resize(static_cast<size_t>(steps));
@@ -67,7 +73,10 @@ void PolicyLoss::evaluate_policy(const at::Tensor& logits, const at::Tensor& beh
       if (gaussian_) {
         std::copy(from, from + actions_, to);
       } else {
-        log_softmax(from, actions_, to);
+        for (const int64_t n : heads_) {
+          log_softmax(from, n, to);
+          from += n, to += n;
+        }
       }
     }
   }
@@ -91,13 +100,19 @@ void PolicyLoss::evaluate_policy(const at::Tensor& logits, const at::Tensor& beh
 
 PolicyLoss::StepPolicy PolicyLoss::categorical_step(int64_t i, const float* behaviour_logits) {
   const float* now = policy_.data() + i * actions_;
-  log_softmax(behaviour_logits, actions_, old_.data());
-  const int64_t action = action_.const_data_ptr<int64_t>()[i];
-  PARL_CHECK(action >= 0 && action < actions_, "action {} is outside 0..{}", action, actions_ - 1);
-  StepPolicy out{now[action], old_[static_cast<size_t>(action)], 0, 0};
-  for (int64_t k = 0; k < actions_; ++k) {
-    out.entropy -= std::exp(now[k]) * now[k];
-    out.kl += std::exp(old_[static_cast<size_t>(k)]) * (old_[static_cast<size_t>(k)] - now[k]);
+  float* old = old_.data();
+  const int64_t* action = action_.const_data_ptr<int64_t>() + i * static_cast<int64_t>(heads_.size());
+  StepPolicy out{0, 0, 0, 0};
+  for (const int64_t n : heads_) {
+    log_softmax(behaviour_logits, n, old);
+    PARL_CHECK(*action >= 0 && *action < n, "action {} is outside 0..{}", *action, n - 1);
+    out.chosen += now[*action];
+    out.behaviour += old[*action];
+    for (int64_t k = 0; k < n; ++k) {
+      out.entropy -= std::exp(now[k]) * now[k];
+      out.kl += std::exp(old[k]) * (old[k] - now[k]);
+    }
+    behaviour_logits += n, now += n, old += n, ++action;
   }
   return out;
 }
@@ -112,9 +127,17 @@ PolicyLoss::StepPolicy PolicyLoss::gaussian_step(int64_t i, const float* behavio
 
 void PolicyLoss::categorical_gradient(int64_t i, float weight, float entropy_scale, float* out) const {
   const float* now = policy_.data() + i * actions_;
-  const float entropy = entropy_[static_cast<size_t>(i)];
-  for (int64_t k = 0; k < actions_; ++k) out[k] = std::exp(now[k]) * (entropy_scale * (now[k] + entropy) - weight);
-  out[action_.const_data_ptr<int64_t>()[i]] += weight;
+  const int64_t* action = action_.const_data_ptr<int64_t>() + i * static_cast<int64_t>(heads_.size());
+  for (const int64_t n : heads_) {
+    float entropy = entropy_[static_cast<size_t>(i)];  // of this number alone
+    if (heads_.size() > 1) {
+      entropy = 0;
+      for (int64_t k = 0; k < n; ++k) entropy -= std::exp(now[k]) * now[k];
+    }
+    for (int64_t k = 0; k < n; ++k) out[k] = std::exp(now[k]) * (entropy_scale * (now[k] + entropy) - weight);
+    out[*action] += weight;
+    now += n, out += n, ++action;
+  }
 }
 
 void PolicyLoss::gaussian_gradient(int64_t i, float weight, float entropy_scale, float* out) const {

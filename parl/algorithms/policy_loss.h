@@ -6,6 +6,7 @@
 //   policy = -min(ratio A, clamp(ratio, 1 - clip, 1 + clip) A)                (clip > 0: APPO, PPO; A without pg_rho)
 // vs and the advantages are constants. Two steps, because advantages may be normalised over more than one piece.
 // Of a Gaussian policy (float actions) `logits` are its parameters [N, 2A] (agent/gaussian.h), everywhere here.
+// Of actions of several numbers the logits are one number's after the other's; log-probabilities and entropies add up.
 // Thread rule: one thread at a time.
 #pragma once
 
@@ -24,6 +25,7 @@ struct PolicyLossOptions {
   double value_cost = 0.5;
   double entropy_cost = 0.01;
   double clip = 0;
+  std::vector<int64_t> choices = {};  // of each number of an action, where it has several: their policies are independent
 };
 
 // Sums over steps; what the metrics are made of.
@@ -84,6 +86,7 @@ class PolicyLoss {
 
   PolicyLossOptions options_;
   int64_t unrolls_, length_, bootstrap_, actions_;
+  std::vector<int64_t> heads_;  // the logits of each number of an action; they add up to actions_
   at::Tensor value_, action_;  // contiguous, CPU
   bool gaussian_ = false;
   std::vector<float> policy_;  // per step, actions_ each: log-probabilities, or the Gaussian's parameters

@@ -84,7 +84,7 @@ ActOutput Pqn::predict(const at::Tensor& obs) {
 
 ActOutput Pqn::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   ActOutput out = predict(obs);
-  explore(out.action, uniforms, out.logits.size(1), epsilon());
+  explore(out.action, uniforms, out.logits, epsilon());
   return out;
 }
 

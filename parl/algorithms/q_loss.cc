@@ -2,24 +2,43 @@
 
 #include <torch/torch.h>
 
-namespace parl {
+#include "parl/agent/categorical.h"
 
-at::Tensor plain_q_values(const PolicyValue& output, bool dueling) {
+namespace parl {
+namespace {
+
+// What a mask leaves, [N, A] bool.
+at::Tensor legal(const at::Tensor& logits) { return logits.gt(kIllegalLogit / 2); }
+
+}  // namespace
+
+at::Tensor plain_q_values(const PolicyValue& output, bool dueling, bool masked) {
   if (!dueling) return output.logits;
+  if (masked) {
+    const at::Tensor is_legal = legal(output.logits);
+    const at::Tensor mean =
+        output.logits.masked_fill(is_legal.logical_not(), 0).sum(1, true) / is_legal.sum(1, true).to(at::kFloat);
+    return at::where(is_legal, output.logits - mean + output.value.unsqueeze(1), output.logits);
+  }
   return output.logits - output.logits.mean(1, true) + output.value.unsqueeze(1);
 }
 
 QLoss huber_loss(const PolicyValue& output, bool dueling, const at::Tensor& action, const at::Tensor& y,
-                 const at::Tensor& weight) {
+                 const at::Tensor& weight, bool masked) {
   torch::NoGradGuard no_grad;
-  const at::Tensor all = plain_q_values(output, dueling), index = action.unsqueeze(1);
+  const at::Tensor all = plain_q_values(output, dueling, masked), index = action.unsqueeze(1);
   const at::Tensor q = all.gather(1, index).squeeze(1), error = q - y, size = error.abs();
   const at::Tensor huber = at::where(size.le(1), 0.5 * error * error, size - 0.5);
   const at::Tensor d_q = weight * error.clamp(-1, 1) / torch::tensor(static_cast<double>(y.numel()));
   QLoss out;
   out.loss = (weight * huber).mean().item<double>();
   out.d_logits = torch::zeros_like(all).scatter(1, index, d_q.unsqueeze(1));
-  if (dueling) out.d_logits = out.d_logits - (d_q / static_cast<double>(all.size(1))).unsqueeze(1);
+  if (dueling && masked) {
+    const at::Tensor is_legal = legal(output.logits);
+    out.d_logits = out.d_logits - is_legal * (d_q / is_legal.sum(1)).unsqueeze(1);
+  } else if (dueling) {
+    out.d_logits = out.d_logits - (d_q / static_cast<double>(all.size(1))).unsqueeze(1);
+  }
   out.d_value = dueling ? d_q : torch::zeros_like(d_q);
   out.priority = size;
   out.q_mean = q.mean().item<double>();

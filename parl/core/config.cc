@@ -253,7 +253,14 @@ std::vector<std::string_view> split_commas(std::string_view text) {
 
 ConfigValue config_parse_map(std::string_view text) {
   ConfigMap map;
-  for (std::string_view item : split_commas(text)) {
+  while (!text.empty()) {
+    size_t comma = 0;  // the first that is in no brackets: "size=[3,4],kwargs={"a": 1, "b": 2}" are two items
+    for (int depth = 0; comma < text.size() && (depth > 0 || text[comma] != ','); ++comma) {
+      if (text[comma] == '[' || text[comma] == '{') ++depth;
+      if (text[comma] == ']' || text[comma] == '}') --depth;
+    }
+    const std::string_view item = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
     const size_t equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0) raise("wants key=value, got '{}'", item);
     map[std::string(item.substr(0, equals))] = std::string(item.substr(equals + 1));

@@ -114,6 +114,13 @@ TEST(Config, ErrorsNameFlagWantedAndGot) {
   EXPECT_EQ(s.actors, 2);
 }
 
+TEST(Config, CommasWithinBracketsDoNotSplitAMap) {
+  Settings s;
+  parl::config_set(parl::config_fields(s), "env-args", R"(size=[3,4],kwargs={"a": 1, "b": [2, 3]},g=9)");
+  EXPECT_EQ(s.env_args, (std::map<std::string, std::string>{
+                            {"size", "[3,4]"}, {"kwargs", R"({"a": 1, "b": [2, 3]})"}, {"g", "9"}}));
+}
+
 TEST(Config, JsonRoundTripIsExactAndNested) {
   Settings a;
   a.optimizer.lr = 0.1 + 0.2;

@@ -42,8 +42,9 @@ void RecordedEpisodes::check(const std::string& name) const {
            with_lead(final_obs.shape(), {}) == with_lead(obs.shape(), {}),
        "final_obs must have one observation for each episode");
   const bool discrete = action.ndim() == 1 && action.dtype() == DType::kI64;
+  const bool several = action.ndim() == 2 && action.dtype() == DType::kI64;
   const bool continuous = action.ndim() == 2 && action.dtype() == DType::kF32;
-  must((discrete || continuous) && action.dim(0) == steps(), "action must be [S] int64 or [S, A] float32");
+  must((discrete || several || continuous) && action.dim(0) == steps(), "action must be [S] or [S, K] int64, or [S, A] float32");
   int64_t sum = 0;
   for (int64_t i = 0; i < episodes(); ++i) {
     must(episode_length.data<int64_t>()[i] > 0, "every episode has at least one step");
@@ -63,8 +64,10 @@ void RecordedEpisodes::check_fits(const ModelSpec& spec, const std::string& run_
              "--env-args) that it was recorded in",
              name, env, dtype_name(obs.dtype()), fmt::join(one, ","), run_env, dtype_name(spec.obs_dtype),
              fmt::join(spec.obs_shape, ","));
-  const int64_t size = action.ndim() == 2 ? action.dim(1) : 0;
-  PARL_CHECK(size == spec.action_size && (size > 0 || num_actions == spec.num_actions),
+  const int64_t size = action.dtype() == DType::kF32 ? action.dim(1) : 0;
+  const auto several = static_cast<int64_t>(spec.action_choices.size());
+  const bool numbers_fit = size > 0 || (action.ndim() == 2 ? action.dim(1) : 0) == several;
+  PARL_CHECK(size == spec.action_size && numbers_fit && (size > 0 || num_actions == spec.num_actions),
              "'{}' was recorded in '{}' and has other actions than '{}': give the --env that it was recorded in", name,
              env, run_env);
 }

@@ -2,7 +2,7 @@
 //
 // One safetensors file (agent/safetensors.h; Python reads it in ten lines), S steps of E episodes one after another:
 //   obs             [S, ...obs_shape]  what was seen, in the observation space's dtype
-//   action          [S] int64, or [S, A] float32: the policy's own (agent/gaussian.h)
+//   action          [S] int64, [S, K] int64 of K numbers, or [S, A] float32: the policy's own (agent/gaussian.h)
 //   reward          [S] float32        the reward to learn from
 //   episode_length  [E] int64          steps of each; they sum to S
 //   terminated      [E] bool           how it ended: terminated, or else truncated

@@ -1,27 +1,10 @@
 // Built with -ffp-contract=off like every task: fused multiply-adds would leave Gymnasium's numbers.
 #include "parl/env/classic_control.h"
 
-#include <cmath>
-
 #include "parl/env/internal/canvas.h"
 #include "parl/env/state_io.h"
 
 namespace parl {
-namespace {
-
-void check_action(const EnvSpec& spec, const Action& action) {
-  if (const auto* discrete = std::get_if<Discrete>(&spec.action)) {
-    PARL_CHECK(action.index >= 0 && action.index < discrete->n, "'{}' has the actions 0..{}, not {}", spec.id,
-               discrete->n - 1, action.index);
-    return;
-  }
-  PARL_CHECK_EQ(action.values.size(), static_cast<size_t>(std::get<Box>(spec.action).size()),
-                "'{}' takes this many action values", spec.id);
-  for (float value : action.values)
-    PARL_CHECK(!std::isnan(value), "'{}' was given an action that is not a number", spec.id);
-}
-
-}  // namespace
 
 ClassicControl::ClassicControl(EnvSpec spec, size_t state_size)
     : state_(state_size), spec_(std::move(spec)), obs_bytes_(spec_.observation.bytes()) {}

@@ -7,9 +7,10 @@
 //   if (r.terminated || r.truncated) env->reset({}, obs);
 //
 // Observations are written into the place that the caller gives (spec().observation.bytes() bytes, any alignment that
-// fits the dtype); step() and reset() allocate nothing once an environment is warm.
-// terminated: the task ended (value 0 after it). truncated: a limit cut it (the value after it is bootstrapped).
-// When both are set, terminated wins for learning. step() after an end, before reset(), is an error.
+// fits the dtype; a multiple of 8 where there are parts); step() and reset() allocate nothing once an environment is
+// warm. A Dict or Tuple observation is one block with named parts (space.h). A part `action_mask` says which actions
+// are legal (kActionMask). terminated: the task ended (value 0 after it). truncated: a limit cut it (the value after it
+// is bootstrapped). When both are set, terminated wins for learning. step() after an end, before reset(), is an error.
 // Determinism: reset(seed) followed by the same actions gives the same numbers, bit for bit; reset without a seed goes
 // on with the generator of the last seeded reset.
 // Thread rule: an Env belongs to one thread at a time. Errors: parl::Error.
@@ -29,24 +30,41 @@
 
 namespace parl {
 
+// A part of this name, uint8 or bool, one element for each choice of each action in their order: not 0 where it is
+// legal. What learns and acts here then never takes another; where all choices of an action are 0, all count as legal.
+inline constexpr const char* kActionMask = "action_mask";
+
 struct EnvSpec {
-  std::string id;  // "CartPole-v1", "atari:pong"
-  Box observation;
-  Space action;                   // Discrete, or a float32 Box
+  std::string id;                 // "CartPole-v1", "atari:pong"
+  Box observation;                // of a space that is no Box: the block in which its parts lie (set_observation)
+  Space action;                   // Discrete, MultiDiscrete, MultiBinary, or a float32 Box
   int64_t max_episode_steps = 0;  // agent steps until truncation; 0: no limit
   int frames_per_step = 1;        // emulator frames behind one agent step (frame skip)
   std::string contract;           // one line that names every setting that changes results; printed when a run starts
   // Of an environment that several agents share (parallel_env.h): all their names; empty: there is one agent.
   std::vector<std::string> agents = {};
+  std::vector<SpacePart> parts = {};  // what lies where in the observation; empty: it is the Box `observation`
+
+  void set_observation(const Space& space);              // any space: sets `observation` and `parts`
+  const SpacePart& part(const std::string& name) const;  // throws with the near names
+  // Whether an observation (aligned as for reset()) lies in its space: empty, or what does not, in words.
+  std::string outside(const std::byte* obs) const;
 };
 
-// One action: an index for Discrete spaces, or the floats of a Box (not owned; valid during the call).
+// One action: an index for Discrete spaces, the floats of a Box, or the numbers of a MultiDiscrete or MultiBinary space
+// (spans are not owned; valid during the call).
 struct Action {
   int64_t index = 0;
-  std::span<const float> values;
-  static Action discrete(int64_t index) { return {index, {}}; }
-  static Action continuous(std::span<const float> values) { return {0, values}; }
+  std::span<const float> values = {};
+  std::span<const int64_t> indices = {};
+  static Action discrete(int64_t index) { return {index, {}, {}}; }
+  static Action continuous(std::span<const float> values) { return {0, values, {}}; }
+  static Action multi(std::span<const int64_t> indices) { return {0, {}, indices}; }
 };
+
+// Throws unless the action is one of spec.action: an index out of range, a number too many, NaN. A Box's bounds are not
+// asked for: environments clip.
+void check_action(const EnvSpec& spec, const Action& action);
 
 struct StepResult {
   float reward = 0;  // the reward to learn from (after clipping wrappers)
@@ -79,6 +97,10 @@ class Env {
   // the first of them: environments that belong together (parallel_env.h) need that; the others do nothing.
   virtual void prepare(const Action& /*action*/) {}
   virtual void prepare_reset(std::optional<uint64_t> /*seed*/) {}
+  // Where steps happen elsewhere, in another process: begin_step(action) starts the step and returns, and the step()
+  // that follows, with the same action, waits for it. So a vector has all its environments at work at once.
+  virtual bool can_begin_step() const { return false; }
+  virtual void begin_step(const Action& /*action*/) {}
 
   // Moves the episodes that finished since the last call to the end of `out`. Environments without a recorder of their
   // own get one from the EpisodeStatistics wrapper.

@@ -38,6 +38,8 @@ class Driver {
     PARL_CHECK(env_ != nullptr, "the factory made no environment");
     buffer_.resize(env_->spec().observation.bytes() + 2 * kGuard, fill_);
     if (const auto* box = std::get_if<Box>(&env_->spec().action)) values_.resize(static_cast<size_t>(box->size()));
+    choices_ = choices_of(env_->spec().action);
+    indices_.resize(choices_.size());
   }
 
   Env& env() { return *env_; }
@@ -83,6 +85,11 @@ class Driver {
       action_ = Action::discrete(actions_.below(static_cast<uint32_t>(discrete->n)));
       return;
     }
+    if (!choices_.empty()) {
+      for (size_t i = 0; i < choices_.size(); ++i) indices_[i] = actions_.below(static_cast<uint32_t>(choices_[i]));
+      action_ = Action::multi(indices_);
+      return;
+    }
     const Box& box = std::get<Box>(env_->spec().action);
     for (size_t i = 0; i < values_.size(); ++i) {
       const double low = box.low[box.low.size() == 1 ? 0 : i], high = box.high[box.high.size() == 1 ? 0 : i];
@@ -97,6 +104,7 @@ class Driver {
   std::byte fill_;
   std::vector<std::byte> buffer_;
   std::vector<float> values_;
+  std::vector<int64_t> choices_, indices_;
   Action action_;
   StepResult last_;
 };
@@ -173,12 +181,30 @@ class Examiner {
     if (spec.frames_per_step < 1) problem("spec: frames_per_step is {}", spec.frames_per_step);
     if (spec.max_episode_steps < 0) problem("spec: max_episode_steps is {}", spec.max_episode_steps);
     check_bounds(spec.observation, "observation");
-    if (const auto* discrete = std::get_if<Discrete>(&spec.action)) {
-      if (discrete->n < 1) problem("spec: there are {} actions", discrete->n);
-    } else {
-      const Box& box = std::get<Box>(spec.action);
-      check_bounds(box, "action");
-      if (box.dtype != DType::kF32) problem("spec: actions of a Box are f4, not {}", dtype_name(box.dtype));
+    check_parts(spec);
+    if (const auto* box = std::get_if<Box>(&spec.action)) {
+      check_bounds(*box, "action");
+      if (box->dtype != DType::kF32) problem("spec: actions of a Box are f4, not {}", dtype_name(box->dtype));
+      return;
+    }
+    const std::vector<int64_t> choices = choices_of(spec.action);
+    if (choices.empty()) problem("spec: an action of {} has no numbers", to_string(spec.action));
+    for (int64_t n : choices) {
+      if (n < 1) problem("spec: there are {} actions", n);
+    }
+  }
+
+  void check_parts(const EnvSpec& spec) {
+    size_t end = 0;
+    for (const SpacePart& part : spec.parts) {
+      if (const auto* box = std::get_if<Box>(&part.space)) check_bounds(*box, part.name.c_str());
+      if (part.offset < end || part.offset % dtype_size(part.dtype) != 0) {
+        problem("spec: the part '{}' lies at byte {}; let set_observation() lay parts out", part.name, part.offset);
+      }
+      end = part.offset + part.bytes();
+    }
+    if (!spec.parts.empty() && (spec.observation.bytes() < end || spec.observation.bytes() % 8 != 0)) {
+      problem("spec: parts of {} bytes lie in {}; let set_observation() lay them out", end, spec.observation.bytes());
     }
   }
 
@@ -211,10 +237,9 @@ class Examiner {
     Driver d = driver();
     d.reset(3);
     for (int i = 0; i <= options_.steps; ++i) {
-      const Box& space = d.env().spec().observation;
       std::vector<std::byte> aligned(d.place().begin(), d.place().end());
-      if (!space.contains(aligned.data())) {
-        problem("step {}: the observation is outside {}", i, to_string(space));
+      if (const std::string what = d.env().spec().outside(aligned.data()); !what.empty()) {
+        problem("step {}: {}", i, what);
         return;
       }
       if (d.guard_touched()) {
@@ -261,6 +286,17 @@ class Examiner {
     if (const auto* discrete = std::get_if<Discrete>(&d.env().spec().action)) {
       for (int64_t index : {int64_t{-1}, discrete->n}) {
         if (!refuses(Action::discrete(index))) problem("action {} is not an error", index);
+      }
+      return;
+    }
+    if (const std::vector<int64_t> choices = choices_of(d.env().spec().action); !choices.empty()) {
+      std::vector<int64_t> indices(choices.size() + 1, 0);
+      if (!refuses(Action::multi(indices))) problem("an action of {} numbers is not an error", indices.size());
+      if (!refuses(Action::multi({}))) problem("an action without numbers is not an error");
+      indices.pop_back();
+      for (int64_t wrong : {int64_t{-1}, choices.back()}) {
+        indices.back() = wrong;
+        if (!refuses(Action::multi(indices))) problem("an action with {} as its last number is not an error", wrong);
       }
       return;
     }

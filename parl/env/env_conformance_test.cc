@@ -8,6 +8,7 @@
 
 #include "parl/env/allocation_counter.h"
 #include "parl/env/dummy_env.h"
+#include "parl/env/match_env.h"
 #include "parl/env/registry.h"
 #include "parl/env/wrappers.h"
 
@@ -21,6 +22,59 @@ ConformanceOptions with_allocations(ConformanceOptions options = {}) {
 
 TEST(Conformance, DummyEnv) {
   check_env([] { return std::make_unique<DummyEnv>(); }, with_allocations());
+}
+
+TEST(Conformance, MatchEnv) {
+  for (const auto actions : {MatchEnv::Actions::kOne, MatchEnv::Actions::kSeveral, MatchEnv::Actions::kSwitches}) {
+    for (const bool mask : {false, true}) {
+      check_env([&] { return std::make_unique<MatchEnv>(actions, mask); }, with_allocations());
+    }
+  }
+}
+
+// A Dict with what a Dict's environment may get wrong.
+class WrongMatch : public Env {
+ public:
+  explicit WrongMatch(std::string fault) : fault_(std::move(fault)), spec_(inner_.spec()) {
+    if (fault_ == "layout") spec_.parts[1].offset = 1;
+  }
+  const EnvSpec& spec() const override { return spec_; }
+  void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) override {
+    inner_.reset(seed, obs);
+    spoil(obs);
+  }
+  StepResult step(const Action& action, std::span<std::byte> obs) override {
+    if (fault_ == "any action") {
+      const int64_t numbers[] = {0, 0};
+      const StepResult result = inner_.step(Action::multi(numbers), obs);
+      return result;
+    }
+    const StepResult result = inner_.step(action, obs);
+    spoil(obs);
+    return result;
+  }
+
+ private:
+  void spoil(std::span<std::byte> obs) {
+    if (fault_ == "outside") part_of<int64_t>(obs, spec_.part("goal"))[0] = 3;
+    if (fault_ == "padding") obs[spec_.part("arm/1").offset + 2] = static_cast<std::byte>(++count_);
+  }
+  const std::string fault_;
+  MatchEnv inner_{MatchEnv::Actions::kSeveral};
+  EnvSpec spec_;
+  int count_ = 0;
+};
+
+TEST(Conformance, NoticesWhatADictGetsWrong) {
+  const auto problems = [](const std::string& fault) {
+    const auto found = conformance_problems([&] { return std::make_unique<WrongMatch>(fault); });
+    return fmt::format("{}", fmt::join(found, "\n"));
+  };
+  EXPECT_THAT(problems("outside"), testing::HasSubstr("the part 'goal' of the observation is outside Discrete(3)"));
+  EXPECT_THAT(problems("layout"), testing::HasSubstr("the part 'arm/0' lies at byte 1"));
+  EXPECT_THAT(problems("padding"), testing::HasSubstr("two runs"));
+  EXPECT_THAT(problems("any action"), testing::HasSubstr("an action of 3 numbers is not an error"));
+  EXPECT_THAT(problems("any action"), testing::HasSubstr("an action with 2 as its last number is not an error"));
 }
 
 class BuiltinEnvs : public testing::TestWithParam<std::string> {};

@@ -37,6 +37,7 @@ class Table {
                   agents()[i].name, spec().id);
     if (!seat.values.empty()) std::memcpy(seat.values.data(), action.values.data(), action.values.size_bytes());
     seat.index = action.index;
+    seat.indices.assign(action.indices.begin(), action.indices.end());
     seat.prepared = true;
   }
 
@@ -132,6 +133,7 @@ class Table {
     std::vector<std::byte> obs, first;  // after the latest step of the game, and after its latest reset
     int64_t index = 0;
     std::vector<float> values;
+    std::vector<int64_t> indices;
     bool prepared = false;   // the next action is there
     bool step_due = false;   // the latest step's result was not fetched yet
     bool first_due = false;  // nor the new game's first observation
@@ -159,7 +161,7 @@ class Table {
       PARL_CHECK(seats_[i].prepared && !seats_[i].step_due,
                  "'{}' has {} agents that act together, and '{}' has no action: step all of them in one VectorEnv",
                  spec().id, seats_.size(), agents()[i].name);
-      actions_[i] = Action{seats_[i].index, seats_[i].values};
+      actions_[i] = Action{seats_[i].index, seats_[i].values, seats_[i].indices};
     }
     game_->step(actions_, places_, results_);
     for (size_t i = 0; i < seats_.size(); ++i) {

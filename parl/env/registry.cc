@@ -79,6 +79,7 @@ const EnvFamily& EnvRegistry::family_of(const std::string& id) const {
   }
   const auto all = names();
   for (const EnvFamily& family : families_) {
+    if (family.open && id.starts_with(family.prefix + ":")) return family;
     if (!family.prefix.empty() && id.starts_with(family.prefix + ":")) {
       raise("there is no environment '{}'{}; `parl list envs` shows all", id, did_you_mean(id, family.names()));
     }
@@ -88,7 +89,7 @@ const EnvFamily& EnvRegistry::family_of(const std::string& id) const {
 
 std::vector<std::unique_ptr<Env>> EnvRegistry::make_all(const EnvRequest& request) const {
   const EnvFamily& family = family_of(request.id);
-  check_options(family, request);
+  if (!family.open) check_options(family, request);
   if (family.make_parallel) return make_seats(family.make_parallel(request));
   std::unique_ptr<Env> env = family.make(request);
   PARL_CHECK(env != nullptr, "the factory of '{}' returned no environment", request.id);

@@ -38,9 +38,10 @@ struct EnvFamily {
   std::string prefix;                               // "" for plain names, "atari" for "atari:pong"
   std::string summary;                              // one line for `parl list envs`
   std::function<std::vector<std::string>()> names;  // full ids that exist
-  std::vector<EnvOption> options;                   // every option; anything else is refused
+  std::vector<EnvOption> options;                   // every option; anything else is refused (but see `open`)
   std::function<std::unique_ptr<Env>(const EnvRequest&)> make;
   std::function<std::unique_ptr<ParallelEnv>(const EnvRequest&)> make_parallel = {};  // instead of `make`
+  bool open = false;  // any name behind the prefix and any option: `make` says what is wrong with them
 };
 
 class EnvRegistry {

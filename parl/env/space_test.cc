@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "parl/core/check.h"
+#include "parl/env/env.h"
 
 namespace parl {
 namespace {
@@ -67,6 +69,108 @@ TEST(Space, Text) {
   EXPECT_EQ(to_string(Space(Discrete{6})), "Discrete(6)");
   EXPECT_EQ(to_string(Space(Box{DType::kU8, {84, 84, 4}, {0.0}, {255.0}})), "Box(u1, [84,84,4], 0..255)");
   EXPECT_EQ(to_string(Space(Box{DType::kF32, {2}, {-1, -2}, {1, 2}})), "Box(f4, [2], [-1,-2]..[1,2])");
+  EXPECT_EQ(to_string(MultiDiscrete{{3, 2}}), "MultiDiscrete([3,2])");
+  EXPECT_EQ(to_string(Dict{{{"a", MultiBinary{4}}, {"b", Tuple{{Discrete{2}, Discrete{3}}}}}}),
+            "Dict(a: MultiBinary(4), b: Tuple(Discrete(2), Discrete(3)))");
+}
+
+TEST(Space, ChoicesOfActions) {
+  EXPECT_EQ(choices_of(Discrete{6}), std::vector<int64_t>{6});
+  EXPECT_EQ(choices_of(MultiDiscrete{{3, 2}}), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(choices_of(MultiBinary{3}), (std::vector<int64_t>{2, 2, 2}));
+  EXPECT_TRUE(choices_of(Box{}).empty());
+  EXPECT_THROW(choices_of(Tuple{{Discrete{2}}}), Error);
+}
+
+Dict robot() {
+  return {{{"camera", Box{DType::kU8, {2, 3, 1}, {0.0}, {255.0}}},
+           {"arm", Tuple{{Box{DType::kF32, {2}, {-1.0}, {1.0}}, Dict{{{"gear", Discrete{5}}}}}}},
+           {"switches", MultiBinary{3}},
+           {"wheels", MultiDiscrete{{4, 4}}}}};
+}
+
+TEST(Layout, NestedSpacesBecomeNamedAlignedParts) {
+  const ObservationLayout layout = lay_out(robot());
+  std::vector<std::string> names;
+  std::vector<size_t> offsets;
+  for (const SpacePart& part : layout.parts) {
+    names.push_back(part.name);
+    offsets.push_back(part.offset);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"camera", "arm/0", "arm/1/gear", "switches", "wheels"}));
+  EXPECT_EQ(offsets, (std::vector<size_t>{0, 8, 16, 24, 32}));  // 6 bytes, 8, 8, 3, 16
+  EXPECT_EQ(layout.block, (Box{DType::kU8, {48}, {0}, {255}}));
+  EXPECT_EQ(layout.parts[2].dtype, DType::kI64);
+  EXPECT_TRUE(layout.parts[2].shape.empty());
+  EXPECT_EQ(layout.parts[3].dtype, DType::kU8);
+}
+
+TEST(Layout, ABoxStaysAsItIsAndASingleNumberIsOnePart) {
+  const Box box{DType::kF32, {3}, {0.0}, {1.0}};
+  EXPECT_EQ(lay_out(box).block, box);
+  EXPECT_TRUE(lay_out(box).parts.empty());
+  const ObservationLayout number = lay_out(Discrete{16});
+  EXPECT_EQ(number.block.bytes(), 8u);
+  EXPECT_EQ(number.parts.at(0).name, "obs");
+}
+
+TEST(Layout, WhatCannotBeNamedIsRefused) {
+  EXPECT_THROW(lay_out(Dict{}), Error);
+  EXPECT_THROW(lay_out(Dict{{{"", Discrete{2}}}}), Error);
+  EXPECT_THROW(lay_out(Dict{{{"a", Discrete{2}}, {"a", Discrete{2}}}}), Error);
+  EXPECT_THROW(lay_out(Dict{{{"a/0", Discrete{2}}, {"a", Tuple{{Discrete{2}}}}}}), Error);
+}
+
+TEST(Layout, ContainsLooksAtEveryPart) {
+  EnvSpec spec;
+  spec.id = "Robot";
+  spec.set_observation(robot());
+  alignas(8) std::byte obs[48];
+  std::memset(obs, 0xFF, sizeof(obs));
+  const std::span<std::byte> place(obs);
+  write_padding(place, spec.parts);
+  for (size_t i : {6u, 7u, 27u, 31u}) EXPECT_EQ(obs[i], std::byte{0}) << i;  // between the parts
+  EXPECT_EQ(obs[47], std::byte{0xFF}) << "a part's own";
+  part_of<float>(place, spec.part("arm/0"))[0] = 1.0f;
+  part_of<float>(place, spec.part("arm/0"))[1] = -1.0f;
+  part_of<int64_t>(place, spec.part("arm/1/gear"))[0] = 4;
+  for (uint8_t& s : part_of<uint8_t>(place, spec.part("switches"))) s = 1;
+  for (int64_t& w : part_of<int64_t>(place, spec.part("wheels"))) w = 3;
+  EXPECT_EQ(spec.outside(obs), "");
+  const auto with = [&](auto change) {
+    std::byte before[48];
+    std::memcpy(before, obs, 48);
+    change();
+    const std::string text = spec.outside(obs);
+    std::memcpy(obs, before, 48);
+    return text;
+  };
+  EXPECT_EQ(with([&] { part_of<int64_t>(place, spec.part("arm/1/gear"))[0] = 5; }),
+            "the part 'arm/1/gear' of the observation is outside Discrete(5)");
+  EXPECT_NE(with([&] { part_of<int64_t>(place, spec.part("wheels"))[1] = -1; }), "");
+  EXPECT_NE(with([&] { part_of<uint8_t>(place, spec.part("switches"))[2] = 2; }), "");
+  EXPECT_NE(with([&] { part_of<float>(place, spec.part("arm/0"))[0] = 1.5f; }), "");
+  EXPECT_THROW(spec.part("cammera"), Error);
+}
+
+TEST(CheckAction, RefusesWhatIsNoAction) {
+  EnvSpec spec;
+  spec.id = "Robot";
+  const int64_t good[] = {2, 1}, high[] = {3, 1}, low[] = {2, -1}, many[] = {2, 1, 0};
+  spec.action = MultiDiscrete{{3, 2}};
+  EXPECT_NO_THROW(check_action(spec, Action::multi(good)));
+  for (std::span<const int64_t> bad : {std::span<const int64_t>(high), {low}, {many}, {}}) {
+    EXPECT_THROW(check_action(spec, Action::multi(bad)), Error);
+  }
+  spec.action = MultiBinary{2};
+  EXPECT_THROW(check_action(spec, Action::multi(good)), Error);  // 2 is no switch
+  spec.action = Discrete{3};
+  EXPECT_NO_THROW(check_action(spec, Action::discrete(2)));
+  EXPECT_THROW(check_action(spec, Action::discrete(3)), Error);
+  spec.action = Box{DType::kF32, {2}, {-1.0}, {1.0}};
+  const float values[] = {0.5f, 7.0f}, nan[] = {0.5f, std::nanf("")};
+  EXPECT_NO_THROW(check_action(spec, Action::continuous(values)));  // bounds are for the environment to clip
+  EXPECT_THROW(check_action(spec, Action::continuous(nan)), Error);
 }
 
 }  // namespace

@@ -18,19 +18,22 @@ struct alignas(64) Slot {
   Job job = Job::kReset;
   std::optional<uint64_t> seed;  // of the next reset
   std::span<std::byte> place;    // where the next observation goes
-  int64_t index = 0;             // the action: an index or values
+  int64_t index = 0;             // the action: an index, values or several indices
   std::vector<float> values;
+  std::vector<int64_t> indices;
   StepResult result;
   std::vector<std::byte> final_obs;  // of the latest truncated episode
   bool has_final = false;
   bool busy = false;  // sent and not received: owner's view
   std::string error;  // what the job threw
   bool failed = false;
+
+  Action action() const { return {index, values, indices}; }
 };
 
 void step_slot(Slot& slot) {
   slot.has_final = false;
-  slot.result = slot.env->step(Action{slot.index, slot.values}, slot.place);
+  slot.result = slot.env->step(slot.action(), slot.place);
   if (!slot.result.done()) return;
   if (slot.result.truncated && !slot.result.terminated) {
     std::memcpy(slot.final_obs.data(), slot.place.data(), slot.final_obs.size());
@@ -155,18 +158,24 @@ struct VectorEnv::Impl {
       PARL_CHECK(slot.env != nullptr, "the factory made no environment for index {}", i);
       const EnvSpec& spec = slot.env->spec();
       const EnvSpec& first = slots[0].env->spec();
-      PARL_CHECK(spec.observation == first.observation && spec.action == first.action,
+      PARL_CHECK(spec.observation == first.observation && spec.parts == first.parts && spec.action == first.action,
                  "environments of one vector must be of one kind: '{}' and '{}' differ in their spaces", spec.id,
                  first.id);
       slot.final_obs.resize(spec.observation.bytes());
-      slot.values.resize(action_size());
+      slot.values.resize(floats());
+      slot.indices.resize(indices() > 1 || !is_discrete() ? indices() : 0);
+      begins_steps = slot.env->can_begin_step();
     }
   }
 
-  size_t action_size() const {
-    const auto* box = std::get_if<Box>(&slots[0].env->spec().action);
+  // Of one action.
+  bool is_discrete() const { return std::holds_alternative<Discrete>(action_space()); }
+  size_t floats() const {
+    const auto* box = std::get_if<Box>(&action_space());
     return box ? static_cast<size_t>(box->size()) : 0;
   }
+  size_t indices() const { return choices_of(action_space()).size(); }
+  const Space& action_space() const { return slots[0].env->spec().action; }
 
   void place(Slot& slot, int index, const ObsPlace& obs) {
     slot.place = obs(index);
@@ -175,9 +184,11 @@ struct VectorEnv::Impl {
   }
 
   void check_actions(size_t steps, std::span<const int64_t> indices, std::span<const float> values) const {
-    const size_t size = action_size();
+    const size_t size = slots[0].values.size();
     if (size == 0) {
-      PARL_CHECK_EQ(indices.size(), steps, "one action index per environment");
+      const size_t each = std::max<size_t>(1, slots[0].indices.size());
+      PARL_CHECK_EQ(indices.size(), steps * each, "{} per environment",
+                    each == 1 ? "one action index" : fmt::format("{} action indices", each));
       PARL_CHECK(values.empty(), "'{}' takes indices, not values", slots[0].env->spec().id);
     } else {
       PARL_CHECK_EQ(values.size(), steps * size, "{} action values per environment", size);
@@ -188,17 +199,19 @@ struct VectorEnv::Impl {
   // Action number k of the caller's arrays becomes the next job of `slot`.
   void set_step(Slot& slot, size_t k, std::span<const int64_t> indices, std::span<const float> values) {
     slot.job = Job::kStep;
-    const size_t size = slot.values.size();
-    if (size == 0) {
-      slot.index = indices[k];
+    if (!slot.values.empty()) {
+      std::memcpy(slot.values.data(), &values[k * slot.values.size()], slot.values.size() * sizeof(float));
+    } else if (!slot.indices.empty()) {
+      std::memcpy(slot.indices.data(), &indices[k * slot.indices.size()], slot.indices.size() * sizeof(int64_t));
     } else {
-      std::memcpy(slot.values.data(), &values[k * size], size * sizeof(float));
+      slot.index = indices[k];
     }
-    slot.env->prepare(Action{slot.index, slot.values});
+    slot.env->prepare(slot.action());
   }
 
   void run_all() {
     if (!pool) {
+      if (begins_steps) begin_all();
       for (Slot& slot : slots) run_slot(slot);
     } else {
       pool->start(all);
@@ -206,6 +219,19 @@ struct VectorEnv::Impl {
       pool->collect(slots.size(), ready);
     }
     throw_first_error(all);
+  }
+
+  // All environments that work elsewhere at once. An error comes up again in the step itself.
+  void begin_all() {
+    for (Slot& slot : slots) {
+      if (slot.job != Job::kStep) continue;
+      try {
+        slot.env->begin_step(slot.action());
+      } catch (const std::exception& e) {
+        slot.failed = true;
+        slot.error = e.what();
+      }
+    }
   }
 
   // After an error nothing goes on before reset().
@@ -229,6 +255,7 @@ struct VectorEnv::Impl {
   std::vector<Slot> slots;
   std::vector<int> all, ready;
   bool seeded = false, needs_reset = true;
+  bool begins_steps = false;  // Env::can_begin_step
   int in_flight = 0;
   std::unique_ptr<Pool> pool;  // last: its threads use the slots
 };

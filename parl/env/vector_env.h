@@ -41,7 +41,8 @@ class VectorEnv {
   // Seeds (first call) or continues, and writes every first observation.
   void reset(const ObsPlace& obs);
 
-  // actions: `count` indices (Discrete), or count * action size floats (Box; the other span empty).
+  // actions: `count` indices (Discrete), count * K indices (MultiDiscrete and MultiBinary of K numbers), or count *
+  // action size floats (Box); the other span empty.
   // results[i] is filled for every environment. Synchronous: returns when all have stepped.
   void step(std::span<const int64_t> indices, std::span<const float> values, const ObsPlace& obs,
             std::span<StepResult> results);

@@ -12,6 +12,7 @@
 #include "parl/core/rng.h"
 #include "parl/env/allocation_counter.h"
 #include "parl/env/dummy_env.h"
+#include "parl/env/match_env.h"
 #include "parl/env/registry.h"
 #include "parl/env/wrappers.h"
 
@@ -431,6 +432,62 @@ TEST(VectorEnv, AWaitingPoolUsesNoProcessor) {
   std::vector<StepResult> results(2);
   vector.step(std::vector<int64_t>{0, 1}, {}, place, results);
   EXPECT_LT(process_cpu_seconds() - before, 0.1);
+}
+
+// Several numbers an action, parts in the observation: the vector's rows are those of its environments alone.
+TEST(VectorEnv, SeveralNumbersAnAction) {
+  for (const int threads : {1, 2}) {
+    VectorEnv envs({.count = 3, .seed = 5, .threads = threads},
+                   [](int) { return std::make_unique<MatchEnv>(MatchEnv::Actions::kSeveral, true); });
+    const size_t bytes = envs.spec().observation.bytes();
+    std::vector<std::byte> obs(3 * bytes), alone(bytes);
+    const auto row = [&](int i) { return std::span(obs).subspan(static_cast<size_t>(i) * bytes, bytes); };
+    std::vector<MatchEnv> singles;
+    for (int i = 0; i < 3; ++i) singles.emplace_back(MatchEnv::Actions::kSeveral, true);
+    envs.reset(row);
+    for (int i = 0; i < 3; ++i) singles[static_cast<size_t>(i)].reset(derive_seed(5, static_cast<uint64_t>(i)), alone);
+    std::vector<StepResult> results(3);
+    for (int t = 0; t < 9; ++t) {
+      const std::vector<int64_t> actions = {t % 3, 0, (t + 1) % 3, 1, 2, t % 2};
+      envs.step(actions, {}, row, results);
+      for (size_t i = 0; i < 3; ++i) {
+        const StepResult r = singles[i].step(Action::multi(std::span(actions).subspan(2 * i, 2)), alone);
+        if (r.done()) singles[i].reset({}, alone);
+        EXPECT_EQ(r.reward, results[i].reward);
+        EXPECT_TRUE(std::equal(alone.begin(), alone.end(), row(static_cast<int>(i)).begin()));
+      }
+    }
+    EXPECT_THROW(envs.step(std::vector<int64_t>{0, 0, 0}, {}, row, results), Error);
+  }
+}
+
+// Where steps happen elsewhere, all have begun before the first is waited for.
+class ElsewhereEnv final : public EnvWrapper {
+ public:
+  ElsewhereEnv(int index, std::vector<std::string>& log)
+      : EnvWrapper(std::make_unique<DummyEnv>()), index_(index), log_(log) {}
+  bool can_begin_step() const override { return true; }
+  void begin_step(const Action& action) override { log_.push_back(fmt::format("begin {}:{}", index_, action.index)); }
+  StepResult step(const Action& action, std::span<std::byte> obs) override {
+    log_.push_back(fmt::format("step {}:{}", index_, action.index));
+    return EnvWrapper::step(action, obs);
+  }
+
+ private:
+  int index_;
+  std::vector<std::string>& log_;
+};
+
+TEST(VectorEnv, BeginsAllStepsBeforeItWaitsForOne) {
+  std::vector<std::string> log;
+  VectorEnv envs({.count = 2},
+                 [&](int i) { return std::make_unique<EpisodeStatistics>(std::make_unique<ElsewhereEnv>(i, log)); });
+  std::vector<float> obs(4);
+  const auto row = [&](int i) { return std::as_writable_bytes(std::span(obs).subspan(static_cast<size_t>(i) * 2, 2)); };
+  std::vector<StepResult> results(2);
+  envs.reset(row);
+  envs.step(std::vector<int64_t>{0, 1}, {}, row, results);
+  EXPECT_EQ(log, (std::vector<std::string>{"begin 0:0", "begin 1:1", "step 0:0", "step 1:1"}));
 }
 
 }  // namespace

@@ -23,6 +23,11 @@ void check_place(const Env& env, std::span<std::byte> obs) {
   PARL_CHECK_EQ(obs.size(), env.spec().observation.bytes(), "'{}' writes observations of this size", env.spec().id);
 }
 
+void check_is_box(const EnvSpec& spec, const char* wrapper) {
+  PARL_CHECK(spec.parts.empty(), "{} is for observations of one Box; that of '{}' has {} parts, the first '{}'",
+             wrapper, spec.id, spec.parts.size(), spec.parts[0].name);
+}
+
 }  // namespace
 
 EnvWrapper::EnvWrapper(std::unique_ptr<Env> inner) : inner_(std::move(inner)), spec_(checked(inner_).spec()) {}
@@ -201,6 +206,7 @@ StepResult RewardClip::step(const Action& action, std::span<std::byte> obs) {
 // --- ScaleObservation ----------------------------------------------------------------------------------------------
 
 ScaleObservation::ScaleObservation(std::unique_ptr<Env> inner) : EnvWrapper(std::move(inner)) {
+  check_is_box(spec(), "ScaleObservation");
   const Box from = spec().observation;
   PARL_CHECK(from.bounded(), "'{}' has observations without bounds ({}): they cannot be scaled by them", spec().id,
              to_string(from));
@@ -271,6 +277,7 @@ FrameStack::FrameStack(std::unique_ptr<Env> inner, int count)
       frame_bytes_(spec().observation.bytes()),
       chunk_bytes_(last_dimension_bytes(spec().observation)) {
   PARL_CHECK_GT(count, 0, "a stack holds at least one observation");
+  check_is_box(spec(), "FrameStack");
   Box& box = mutable_spec().observation;
   const auto chunk = static_cast<size_t>(box.shape.back());
   box.low = repeat_bounds(box.low, chunk, count);

@@ -4,7 +4,7 @@
 //   FrameSkip, TimeLimit      change how long an episode is: they go inside EpisodeStatistics
 //   EpisodeStatistics         sees raw rewards and every end, time limits included
 //   RewardClip                changes the reward to learn from: goes outside (and adds EpisodeStatistics where missing)
-//   ScaleObservation, FrameStack   anywhere
+//   ScaleObservation, FrameStack   anywhere; not for observations with parts
 // Episodes are recorded by the environment itself or by one EpisodeStatistics, so each is recorded once.
 // Every wrapper adds what it does to the spec's contract, and saves and loads its own state where the environment
 // inside can.
@@ -26,6 +26,8 @@ class EnvWrapper : public Env {
   const EnvSpec& spec() const override { return spec_; }
   void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) override { inner_->reset(seed, obs); }
   StepResult step(const Action& action, std::span<std::byte> obs) override { return inner_->step(action, obs); }
+  bool can_begin_step() const override { return inner_->can_begin_step(); }
+  void begin_step(const Action& action) override { inner_->begin_step(action); }
   bool records_episodes() const override { return inner_->records_episodes(); }
   void take_episodes(std::vector<Episode>& out) override { inner_->take_episodes(out); }
   void scalars(std::vector<std::pair<std::string, double>>& out) const override { inner_->scalars(out); }

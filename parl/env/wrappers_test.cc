@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "parl/env/env_conformance.h"
+#include "parl/env/match_env.h"
 #include "parl/env/state_io.h"
 
 namespace parl {
@@ -303,6 +305,12 @@ TEST(StateReader, RefusesWhatDoesNotFit) {
   StateReader cut{std::span<const std::byte>(bytes).first(10)};
   cut.get(value);
   EXPECT_THROW(cut.block(), Error);
+}
+
+TEST(Wrappers, OfOneBoxRefuseParts) {
+  EXPECT_THROW(FrameStack(std::make_unique<MatchEnv>(), 2), Error);
+  EXPECT_THROW(ScaleObservation(std::make_unique<MatchEnv>()), Error);
+  check_env([] { return std::make_unique<TimeLimit>(std::make_unique<MatchEnv>(), 3); });
 }
 
 }  // namespace

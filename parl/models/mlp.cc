@@ -9,6 +9,9 @@
 namespace parl {
 
 Mlp::Mlp(const ModelSpec& spec, std::vector<int64_t> hidden) : spec_(spec) {
+  PARL_CHECK(spec.parts.empty(),
+             "mlp takes an observation of one array; this one has {} parts, the first '{}': use dict",
+             spec.parts.size(), spec.parts[0].name);
   int64_t size = 1;
   for (int64_t dim : spec.obs_shape) size *= dim;
   for (size_t i = 0; i < hidden.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "parl/agent/algorithm.h"
+#include "parl/agent/categorical.h"
 #include "parl/agent/checkpoint_files.h"
 #include "parl/agent/gaussian.h"
 #include "parl/agent/per_agent.h"
@@ -43,15 +44,51 @@ std::vector<double> numbers(const SafetensorsMetadata& metadata, const std::stri
     PARL_CHECK(end && *end == '\0' && !part.empty(), "'{}' has '{}' for its '{}', which are no numbers", file.string(),
                text, key);
   }
-  PARL_CHECK(!out.empty() || key.starts_with("action_"), "'{}' has no numbers for its '{}'", file.string(), key);
+  const bool may_be_empty = key.starts_with("action_") || key.starts_with("part");
+  PARL_CHECK(!out.empty() || may_be_empty, "'{}' has no numbers for its '{}'", file.string(), key);
   return out;
 }
 
 DType dtype_named(const std::string& name) {
-  for (const DType dtype : {DType::kU8, DType::kF32}) {
-    if (dtype_name(dtype) == name) return dtype;
+  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
+    if (dtype_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
   }
   raise("no network takes observations of type '{}'", name);
+}
+
+std::string list(const auto& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
+
+std::vector<int64_t> whole(const std::vector<double>& numbers) { return {numbers.begin(), numbers.end()}; }
+
+// "part0/name", "part0/shape", ...
+void put_parts(const std::vector<ObsPart>& parts, SafetensorsMetadata& out) {
+  out["parts"] = std::to_string(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string key = "part" + std::to_string(i) + "/";
+    out[key + "name"] = parts[i].name;
+    out[key + "dtype"] = dtype_name(parts[i].dtype);
+    out[key + "shape"] = list(parts[i].shape);
+    out[key + "choices"] = list(parts[i].choices);
+    out[key + "offset"] = std::to_string(parts[i].offset);
+    out[key + "scale"] = fmt::format("{}", parts[i].scale);
+  }
+}
+
+std::vector<ObsPart> get_parts(const SafetensorsMetadata& metadata, const fs::path& file) {
+  std::vector<ObsPart> parts;
+  if (!metadata.contains("parts")) return parts;  // written before there were any
+  const auto count = static_cast<size_t>(numbers(metadata, "parts", file).at(0));
+  for (size_t i = 0; i < count; ++i) {
+    const std::string key = "part" + std::to_string(i) + "/";
+    ObsPart& part = parts.emplace_back();
+    part.name = get(metadata, key + "name", file);
+    part.dtype = dtype_named(get(metadata, key + "dtype", file));
+    part.shape = whole(numbers(metadata, key + "shape", file));
+    part.choices = whole(numbers(metadata, key + "choices", file));
+    part.offset = static_cast<int64_t>(numbers(metadata, key + "offset", file).at(0));
+    part.scale = numbers(metadata, key + "scale", file).at(0);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -70,6 +107,7 @@ PolicyValue Policy::forward(const at::Tensor& obs) const {
 
 at::Tensor Policy::act(const at::Tensor& obs) const {
   const at::Tensor policy = forward(obs).logits;
+  if (!spec_.action_choices.empty()) return greedy_action(policy.cpu().contiguous(), spec_.action_choices);
   if (spec_.action_size == 0) return policy.argmax(1);
   at::Tensor out = tanh_ ? tanh_mean(policy.cpu()) : gaussian_mean(policy.cpu());
   for (int64_t i = 0; i < out.size(0); ++i) {
@@ -90,7 +128,16 @@ at::Tensor Policy::one(std::span<const std::byte> obs) const {
 
 int64_t Policy::act(std::span<const std::byte> obs) const {
   PARL_CHECK(spec_.action_size == 0, "this policy's actions are {} floats: use act_values()", spec_.action_size);
+  PARL_CHECK(spec_.action_choices.empty(), "this policy's actions are {} numbers: use act_indices()",
+             spec_.action_choices.size());
   return act(one(obs)).item<int64_t>();
+}
+
+std::vector<int64_t> Policy::act_indices(std::span<const std::byte> obs) const {
+  PARL_CHECK(!spec_.action_choices.empty(),
+             "this policy's actions are not of several numbers: use act() or act_values()");
+  const at::Tensor action = act(one(obs));
+  return {action.const_data_ptr<int64_t>(), action.const_data_ptr<int64_t>() + action.numel()};
 }
 
 std::vector<float> Policy::act_values(std::span<const std::byte> obs) const {
@@ -101,15 +148,17 @@ std::vector<float> Policy::act_values(std::span<const std::byte> obs) const {
 
 std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec, bool tanh,
                                                    const std::vector<std::string>& agents) {
-  const auto list = [](const std::vector<double>& bounds) { return fmt::format("{}", fmt::join(bounds, ",")); };
-  return {{"model", model},
-          {"agents", fmt::format("{}", fmt::join(agents, ","))},
-          {"action_low", list(spec.action_low)},
-          {"action_high", list(spec.action_high)},
-          {"obs_shape", fmt::format("{}", fmt::join(spec.obs_shape, ","))},
-          {"obs_dtype", std::string(dtype_name(spec.obs_dtype))},
-          {"num_actions", std::to_string(spec.num_actions)},
-          {"tanh", tanh ? "1" : "0"}};
+  SafetensorsMetadata out = {{"model", model},
+                             {"agents", list(agents)},
+                             {"action_low", list(spec.action_low)},
+                             {"action_high", list(spec.action_high)},
+                             {"action_choices", list(spec.action_choices)},
+                             {"obs_shape", list(spec.obs_shape)},
+                             {"obs_dtype", std::string(dtype_name(spec.obs_dtype))},
+                             {"num_actions", std::to_string(spec.num_actions)},
+                             {"tanh", tanh ? "1" : "0"}};
+  put_parts(spec.parts, out);
+  return out;
 }
 
 std::map<std::string, std::string> policy_atoms(const Atoms& atoms) {
@@ -127,12 +176,14 @@ std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry
              file.string(), agents);
   if (!agent.empty()) weights = weights_of_agent(weights, agent);
   ModelSpec spec;
-  for (const double size : numbers(metadata, "obs_shape", file)) spec.obs_shape.push_back(static_cast<int64_t>(size));
+  spec.obs_shape = whole(numbers(metadata, "obs_shape", file));
   spec.obs_dtype = dtype_named(get(metadata, "obs_dtype", file));
   spec.num_actions = static_cast<int64_t>(numbers(metadata, "num_actions", file).at(0));
   spec.action_low = numbers(metadata, "action_low", file);
   spec.action_high = numbers(metadata, "action_high", file);
   spec.action_size = static_cast<int64_t>(spec.action_low.size());
+  if (metadata.contains("action_choices")) spec.action_choices = whole(numbers(metadata, "action_choices", file));
+  spec.parts = get_parts(metadata, file);
   std::optional<Atoms> atoms;
   ModelSpec made_for = spec;
   if (metadata.count(kAtoms)) {

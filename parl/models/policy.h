@@ -31,9 +31,12 @@ class Policy {
 
   // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).
   int64_t act(std::span<const std::byte> obs) const;
+  // The same for actions of several numbers.
+  std::vector<int64_t> act_indices(std::span<const std::byte> obs) const;
   // The same for continuous actions: the policy's mean, or its tanh, in the environment's units.
   std::vector<float> act_values(std::span<const std::byte> obs) const;
-  // The same for many: obs [N, ...obs_shape] -> [N] int64, or [N, A] float32 in the environment's units.
+  // The same for many: obs [N, ...obs_shape] -> [N] int64, [N, K] int64 of K numbers, or [N, A] float32 in the
+  // environment's units.
   at::Tensor act(const at::Tensor& obs) const;
   // What the network says: logits [N, A] (of a Q-network: numbers that are largest where Q is; the
   // Q-values themselves where it learns distributions), or a Gaussian's parameters

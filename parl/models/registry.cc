@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "parl/agent/masked_model.h"
 #include "parl/core/check.h"
 #include "parl/models/cnn.h"
+#include "parl/models/dict_net.h"
 #include "parl/models/mlp.h"
 #include "parl/models/norm.h"
 #include "parl/models/relu_mlp.h"
@@ -13,7 +15,16 @@ namespace parl {
 
 void ModelRegistry::add(const std::string& name, const std::string& help, ModelFactory factory) {
   PARL_CHECK(factory != nullptr, "model '{}' needs a factory", name);
-  PARL_CHECK(entries_.emplace(name, Entry{help, std::move(factory)}).second, "a model named '{}' exists already", name);
+  // Every model learns here what a policy's logits stand for, so that no network need know of masks or of several
+  // numbers.
+  ModelFactory whole = [factory = std::move(factory)](const ModelSpec& spec) {
+    std::shared_ptr<Model> model = factory(spec);
+    PARL_CHECK(model != nullptr, "a model's factory made none");
+    if (spec.action_mask()) model = std::make_shared<MaskedModel>(std::move(model), spec);
+    model->set_action_choices(spec.action_choices);
+    return model;
+  };
+  PARL_CHECK(entries_.emplace(name, Entry{help, std::move(whole)}).second, "a model named '{}' exists already", name);
 }
 
 const ModelFactory& ModelRegistry::factory(const std::string& name) const {
@@ -83,10 +94,13 @@ ModelRegistry builtin_models() {
              [](const ModelSpec& spec) { return std::make_shared<CnnNorm>(spec, nature_layers()); });
   models.add("impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256",
              [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
+  models.add("dict", "for observations of parts: convolutions for images, a layer for each other part, two for all",
+             [](const ModelSpec& spec) { return std::make_shared<DictNet>(spec); });
   return models;
 }
 
 std::string default_model_for(const ModelSpec& spec) {
+  if (!spec.parts.empty()) return "dict";
   if (spec.obs_shape.size() != 3) return "mlp";
   if (spec.obs_shape[0] == 42 && spec.obs_shape[1] == 42) return "atari42";
   if (spec.obs_shape[0] == 84 && spec.obs_shape[1] == 84) return "nature";

@@ -4,12 +4,13 @@
 //   models.add("my_net", "two layers for my robot", [](const ModelSpec& spec) { return std::make_shared<MyNet>(spec);
 //   }); auto model = models.make("atari42", spec);
 //
+// Where the spec has a mask of legal actions, a model comes inside a MaskedModel (agent/masked_model.h).
 // A critic of continuous control (agent/q_model.h) has a name, too; one that bears its policy network's name is taken
 // with it. Built in: mlp, mlp64, mlp256.
-// Built in: mlp (any observation), mlp64 and mlp256 (continuous control), minatar (small boards), atari42 (PARL's 42x42
-// network), nature, impala_shallow, impala_deep (images); mlp_norm, minatar_norm, nature_norm: with LayerNorm.
-// Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
-// ones.
+// Built in: mlp (any array), mlp64 and mlp256 (continuous control), dict (observations of parts), minatar (small boards),
+// atari42 (PARL's 42x42 network), nature, impala_shallow, impala_deep (images); mlp_norm, minatar_norm, nature_norm: with
+// LayerNorm. Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the
+// near ones.
 #pragma once
 
 #include <map>
@@ -49,8 +50,8 @@ class ModelRegistry {
 
 ModelRegistry builtin_models();
 
-// "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow" for other images, "minatar" for
-// those that are too small for it (pixel games), "mlp" below 3x3.
+// "dict" for observations of parts, "mlp" for vectors, "atari42" for 42x42 images, "nature" for 84x84, "impala_shallow"
+// for other images, "minatar" for those that are too small for it (pixel games), "mlp" below 3x3.
 std::string default_model_for(const ModelSpec& spec);
 
 }  // namespace parl

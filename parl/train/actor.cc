@@ -77,8 +77,10 @@ struct Actor::Impl {
     r.actor = config.actor;
     r.version = version;
     r.obs = Array::empty(envs->spec().observation.dtype, obs_shape({B, T + 1}));
-    r.action =
-        spec.action_size > 0 ? Array::empty(DType::kF32, {B, T, spec.action_size}) : Array::empty(DType::kI64, {B, T});
+    Shape action = {B, T};
+    const auto numbers = static_cast<int64_t>(spec.action_choices.size());
+    if (spec.action_size + numbers > 0) action.push_back(spec.action_size + numbers);  // floats, or several numbers
+    r.action = Array::empty(spec.action_size > 0 ? DType::kF32 : DType::kI64, action);
     r.behaviour_logits = Array::empty(DType::kF32, {B, T, spec.policy_size()});
     r.reward = Array::empty(DType::kF32, {B, T});
     r.terminated = Array::empty(DType::kBool, {B, T});

@@ -359,13 +359,14 @@ const Preset& preset(const std::string& name, const std::string& algorithm) {
 }
 
 std::string default_preset(const std::string& env, const std::string& algorithm) {
+  const std::string task = env.starts_with("gym:") ? env.substr(4) : env;
   const std::string name = env.starts_with("atari:")   ? (algorithm == "impala" ? "pong" : "atari")
                            : env.starts_with("pixel:") ? "pixel"
                            : env.starts_with("multi:") ? "multi"
-                           : env == "Pendulum-v1"      ? "pendulum"
-                           : is_classic(env)           ? "classic"
-                           : is_mujoco(env) && algorithm == "ppo" ? "mujoco"
-                                                                  : "control";
+                           : task == "Pendulum-v1"     ? "pendulum"
+                           : is_classic(task)          ? "classic"
+                           : is_mujoco(task) && algorithm == "ppo" ? "mujoco"
+                                                                   : "control";
   for (const Preset& p : presets()) {
     if (p.algorithm == algorithm && p.name == name) return name;
   }

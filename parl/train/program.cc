@@ -19,6 +19,7 @@
 #include "parl/algorithms/sac.h"
 #include "parl/algorithms/td3.h"
 #include "parl/core/check.h"
+#include "parl/env_gym/gym.h"
 #include "parl/env_multi/multi.h"
 #include "parl/env_mujoco/mujoco_names.h"
 #include "parl/env_pixel/pixel.h"
@@ -64,6 +65,7 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.summary = std::move(summary);
   entry.settings = Config{};
   entry.fixed = {"optimizer"};
+  entry.several_numbers = entry.action_masks = true;
   if (Config{}.estimator == Estimator::kGae) entry.run_defaults = R"({"max_lag": 0})";
   entry.check = [](const TrainConfig& run) {
     const Config& config = run.settings.as<Config>();
@@ -168,6 +170,7 @@ AlgorithmEntry dqn_entry() {
                  "noisy",   "noisy_layers"};
   entry.fixed_run = {"rollout_length"};
   entry.off_policy = true;
+  entry.action_masks = true;
   entry.check = [](const TrainConfig& run) { check_replay(run, run.settings.as<DqnConfig>()); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     DqnConfig config = run.settings.as<DqnConfig>();
@@ -225,7 +228,7 @@ AlgorithmEntry bc_entry() {
   entry.summary = "behaviour cloning: makes recorded actions likeliest (--data FILE, see parl record)";
   entry.settings = BcConfig{};
   entry.run_defaults = R"({"actors": 1, "envs_per_actor": 16, "rollout_length": 32, "eval_steps": 100000})";
-  entry.from_data = entry.off_policy = true;
+  entry.from_data = entry.off_policy = entry.action_masks = true;
   entry.check = [](const TrainConfig& run) { run.settings.as<BcConfig>().check(); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     return std::make_unique<Bc>(factory(spec), run.settings.as<BcConfig>(), true, run.device);
@@ -316,6 +319,7 @@ Program make_program() {
   register_builtin_envs(p.envs);
   register_pixel_envs(p.envs);
   register_multi_envs(p.envs);
+  register_gym_envs(p.envs);
 #ifdef PARL_WITH_ATARI
   register_atari_envs(p.envs);
 #endif
@@ -391,11 +395,30 @@ std::unique_ptr<Algorithm> one_or_each(const std::vector<std::string>& agents, c
   return std::make_unique<Independent>(agents, std::move(each));
 }
 
+ObsPart obs_part_of(const SpacePart& part) {
+  ObsPart out{part.name, part.dtype, part.shape, static_cast<int64_t>(part.offset), choices_of(part.space), 1};
+  const auto* box = std::get_if<Box>(&part.space);
+  const bool is_bytes = box && box->dtype == DType::kU8 && box->high == std::vector<double>{255};
+  if (is_bytes) out.scale = 1.0 / 255;
+  return out;
+}
+
+// A mask must say something about every choice.
+void check_mask(const EnvSpec& env, const ModelSpec& spec) {
+  const ObsPart* mask = spec.action_mask();
+  if (!mask) return;
+  PARL_CHECK(spec.num_actions > 0, "'{}' has a part '{}', but its actions are continuous", env.id, kActionMask);
+  PARL_CHECK(mask->elements() == spec.num_actions && dtype_size(mask->dtype) == 1,
+             "the part '{}' of '{}' must be uint8 or bool [{}], an element for each choice; it has {} of {}",
+             kActionMask, env.id, spec.num_actions, mask->elements(), dtype_name(mask->dtype));
+}
+
 }  // namespace
 
 std::unique_ptr<Algorithm> make_learner(const TrainConfig& config, const EnvSpec& env) {
   const ModelSpec spec = model_spec_of(env);
   const AlgorithmEntry& entry = program().algorithm(config.algorithm);
+  check_actions(entry, spec, env.id);
   const ModelFactory& factory = program().models.factory(config.model);
   return one_or_each(independent_agents(config.policies, env),
                      [&] { return entry.make_learner(factory, spec, config); });
@@ -413,22 +436,41 @@ ModelSpec model_spec_of(const EnvSpec& spec) {
   ModelSpec out;
   out.obs_shape = spec.observation.shape;
   out.obs_dtype = spec.observation.dtype;
-  if (const auto* discrete = std::get_if<Discrete>(&spec.action)) {
-    out.num_actions = discrete->n;
-    return out;
+  for (const SpacePart& part : spec.parts) out.parts.push_back(obs_part_of(part));
+  if (const auto* box = std::get_if<Box>(&spec.action)) {
+    PARL_CHECK(box->dtype == DType::kF32, "'{}' has actions {}; continuous ones must be float32", spec.id,
+               to_string(spec.action));
+    out.action_size = box->size();
+    const auto bound = [&](const std::vector<double>& bounds, int64_t i) {
+      return bounds.size() == 1 ? bounds[0] : bounds.at(static_cast<size_t>(i));
+    };
+    for (int64_t i = 0; i < out.action_size; ++i) {
+      out.action_low.push_back(bound(box->low, i));
+      out.action_high.push_back(bound(box->high, i));
+    }
+  } else {
+    const std::vector<int64_t> choices = choices_of(spec.action);
+    for (int64_t n : choices) out.num_actions += n;
+    if (!std::holds_alternative<Discrete>(spec.action)) out.action_choices = choices;
   }
-  const Box& box = std::get<Box>(spec.action);
-  PARL_CHECK(box.dtype == DType::kF32, "'{}' has actions {}; continuous ones must be float32", spec.id,
-             to_string(spec.action));
-  out.action_size = box.size();
-  const auto bound = [&](const std::vector<double>& bounds, int64_t i) {
-    return bounds.size() == 1 ? bounds[0] : bounds.at(static_cast<size_t>(i));
-  };
-  for (int64_t i = 0; i < out.action_size; ++i) {
-    out.action_low.push_back(bound(box.low, i));
-    out.action_high.push_back(bound(box.high, i));
-  }
+  check_mask(spec, out);
   return out;
+}
+
+void check_actions(const AlgorithmEntry& entry, const ModelSpec& spec, const std::string& env) {
+  const auto those = [](bool AlgorithmEntry::*can) {
+    std::vector<std::string> names;
+    for (const AlgorithmEntry& other : program().algorithms) {
+      if (other.*can) names.push_back(other.name);
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  };
+  PARL_CHECK(spec.action_choices.empty() || entry.several_numbers,
+             "{} chooses one action of a set; those of '{}' are {} numbers each. These learn them: {}", entry.name, env,
+             spec.action_choices.size(), those(&AlgorithmEntry::several_numbers));
+  PARL_CHECK(!spec.action_mask() || entry.action_masks,
+             "'{}' says which actions are legal, and {} would take others. These do not: {}", env, entry.name,
+             those(&AlgorithmEntry::action_masks));
 }
 
 }  // namespace parl

@@ -45,6 +45,8 @@ struct AlgorithmEntry {
   bool from_data = false;    // learns from recorded episodes alone (TrainConfig::data)
   bool off_policy = false;   // learns from any policy's rollouts: none is dropped for its age
   bool tanh_policy = false;  // greedy actions are the tanh of the network's means: what load_policy() must know
+  bool several_numbers = false;  // learns actions of several numbers (MultiDiscrete, MultiBinary)
+  bool action_masks = false;     // never takes, nor learns from, what a mask forbids (agent/masked_model.h)
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
   // What its networks are made for, where that is not what the environment wants: more outputs, say. May be empty.
@@ -97,5 +99,7 @@ std::vector<std::string> independent_agents(const std::string& policies, const E
 
 // What a model must fit, from an environment's spaces. `env_id` is for the message when they cannot be learnt from.
 ModelSpec model_spec_of(const EnvSpec& spec);
+// Throws when an environment has actions that the algorithm cannot learn, naming some that can.
+void check_actions(const AlgorithmEntry& entry, const ModelSpec& spec, const std::string& env);
 
 }  // namespace parl

@@ -115,6 +115,10 @@ class Recorder {
       return (samples ? algorithm_->sample(view, uniforms) : algorithm_->predict(view)).action;
     }
     if (spec_.action_size > 0) return uniforms * 2 - 1;
+    if (!spec_.action_choices.empty()) {
+      const at::Tensor choices = torch::tensor(spec_.action_choices);
+      return torch::minimum((uniforms * choices).to(at::kLong), choices - 1);
+    }
     return (uniforms * static_cast<double>(spec_.num_actions)).to(at::kLong).clamp_max(spec_.num_actions - 1);
   }
 
@@ -157,7 +161,9 @@ class Recorder {
     r.num_actions = spec_.num_actions;
     r.obs = array_of(obs_.dtype(), shaped(steps), all.obs);
     r.final_obs = array_of(obs_.dtype(), shaped(episodes), all.final_obs);
+    const auto several = static_cast<int64_t>(spec_.action_choices.size());
     r.action = spec_.action_size > 0 ? array_of(DType::kF32, {steps, spec_.action_size}, all.action)
+               : several > 0         ? array_of(DType::kI64, {steps, several}, all.action)
                                      : array_of(DType::kI64, {steps}, all.action);
     r.reward = Array::from<float>(all.reward, {steps});
     r.episode_length = Array::from<int64_t>(all.lengths, {episodes});

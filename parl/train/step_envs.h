@@ -13,8 +13,10 @@
 
 namespace parl {
 
-// A place for what Algorithm::sample() takes: [N], or [N, A] for continuous actions.
+// A place for what Algorithm::sample() takes: [N], [N, K] for actions of K numbers, or [N, A] for continuous actions.
 inline at::Tensor make_uniforms(const ModelSpec& spec, int64_t envs) {
+  const auto numbers = static_cast<int64_t>(spec.action_choices.size());
+  if (numbers > 0) return at::empty({envs, numbers});
   return spec.action_size > 0 ? at::empty({envs, spec.action_size}) : at::empty({envs});
 }
 
@@ -25,13 +27,13 @@ inline void draw_uniforms(std::vector<CounterRng>& samplers, at::Tensor& uniform
   for (size_t i = 0; i < samplers.size() * each; ++i) u[i] = samplers[i / each].uniform();
 }
 
-// action: [N] int64, or [N, A] float32. `scratch` is reused memory.
+// action: [N] int64, [N, K] int64, or [N, A] float32. `scratch` is reused memory.
 inline void step_envs(VectorEnv& envs, const ModelSpec& spec, const at::Tensor& action,
                       const VectorEnv::ObsPlace& place, std::span<StepResult> results, std::vector<float>& scratch) {
   const auto count = static_cast<size_t>(envs.count());
   const at::Tensor own = action.cpu().contiguous();
   if (spec.action_size == 0) {
-    envs.step({own.const_data_ptr<int64_t>(), count}, {}, place, results);
+    envs.step({own.const_data_ptr<int64_t>(), static_cast<size_t>(own.numel())}, {}, place, results);
     return;
   }
   const auto size = static_cast<size_t>(spec.action_size);

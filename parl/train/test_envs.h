@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "parl/core/check.h"
+#include "parl/env/match_env.h"
 #include "parl/train/program.h"
 
 namespace parl::testing {
@@ -73,7 +74,17 @@ class ScriptedEnv : public Env {
   int64_t episode_ = -1, step_ = 0;
 };
 
+inline std::unique_ptr<Env> make_match(const EnvRequest& r) {
+  const std::string actions = arg_choice(r.args, "actions", "one", {"one", "several", "switches"});
+  const auto kind = actions == "one"       ? MatchEnv::Actions::kOne
+                    : actions == "several" ? MatchEnv::Actions::kSeveral
+                                           : MatchEnv::Actions::kSwitches;
+  return std::make_unique<MatchEnv>(kind, arg_bool(r.args, "mask", false));
+}
+
 inline void register_test_envs(Program& p) {
+  p.envs.add("Match-v0", "do what the observation shows", make_match,
+             {{"actions", "one", "one, several, switches"}, {"mask", "false", "of legal actions"}});
   p.envs.add("Scripted-v0", "numbers that can be foreseen",
              [](const EnvRequest& r) {
                const auto text = [&](const char* name) { return r.args.count(name) ? r.args.at(name) : std::string(); };

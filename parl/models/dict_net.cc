@@ -1,0 +1,124 @@
+#include "parl/models/dict_net.h"
+
+#include <torch/torch.h>
+
+#include <numeric>
+#include <set>
+
+#include "parl/agent/init.h"
+#include "parl/agent/obs_parts.h"
+#include "parl/core/check.h"
+
+namespace parl {
+namespace {
+
+constexpr int64_t kImageFeatures = 128, kFeatures = 64, kJoint = 128;
+
+// All but the last layer, which would be a convolution over the whole rest: a linear layer here.
+std::vector<ConvLayer> convolutions_for(const ObsPart& part) {
+  const bool is_image =
+      part.shape.size() == 3 && part.choices.empty() && (part.dtype == DType::kU8 || part.dtype == DType::kF32);
+  const int64_t side = is_image ? std::min(part.shape[0], part.shape[1]) : 0;
+  if (side < 3) return {};
+  std::vector<ConvLayer> layers = side >= 36   ? nature_layers()
+                                  : side >= 20 ? impala_shallow_layers()
+                                               : minatar_layers();
+  layers.pop_back();
+  return layers;
+}
+
+// Names of modules have no dots, and each is there once.
+std::string module_name(const std::string& part, std::set<std::string>& taken) {
+  std::string name;
+  for (const char c : part) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  while (!taken.insert(name).second) name += '_';
+  return name;
+}
+
+}  // namespace
+
+DictNet::DictNet(const ModelSpec& spec) : spec_(spec) {
+  PARL_CHECK(!spec.parts.empty(),
+             "dict is for observations of parts (a Dict, a Tuple, numbers to choose by); this "
+             "environment's is one array: use mlp, or a convolutional network for images");
+  std::set<std::string> names = {"joint", "policy", "value", "log_std"};
+  int64_t features = 0;
+  for (const ObsPart& part : spec.parts) {
+    if (&part == spec.action_mask()) continue;
+    inputs_.push_back(add_input(part, module_name(part.name, names)));
+    features += inputs_.back().linear.weight.size(0);
+  }
+  PARL_CHECK(!inputs_.empty(), "the observation is nothing but a mask of actions");
+  joint_ = add_linear("joint", features, kJoint, kReluGain);
+  policy_ = add_linear("policy", kJoint, is_gaussian() ? spec.action_size : spec.num_actions, kPolicyGain);
+  if (is_gaussian()) log_std_ = register_parameter("log_std", torch::zeros({spec.action_size}));
+  value_ = add_linear("value", kJoint, 1, 1.0);
+}
+
+DictNet::Layer DictNet::add_linear(const std::string& name, int64_t in, int64_t out, double gain) {
+  torch::nn::Linear linear(in, out);
+  orthogonal_init(linear->weight, linear->bias, gain);
+  register_module(name, linear);
+  return {linear->weight, linear->bias};
+}
+
+DictNet::Layer DictNet::add_convolution(const std::string& name, const ConvLayer& shape, int64_t channels,
+                                        bool of_pixels) {
+  at::Tensor weight = torch::empty({shape.out, channels, shape.kernel, shape.kernel});
+  weight = weight.contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor bias = torch::empty({shape.out});
+  if (of_pixels) {
+    pixel_init(weight, bias, kPixelGain);
+  } else {
+    orthogonal_init(weight, bias, kReluGain);
+  }
+  auto module = register_module(name, std::make_shared<torch::nn::Module>(name));
+  return {module->register_parameter("weight", weight), module->register_parameter("bias", bias)};
+}
+
+DictNet::Input DictNet::add_input(const ObsPart& part, const std::string& name) {
+  Input input{part, convolutions_for(part), {}, {}};
+  if (input.shape.empty()) {
+    const int64_t width =
+        part.choices.empty() ? part.elements() : std::accumulate(part.choices.begin(), part.choices.end(), int64_t{0});
+    PARL_CHECK(width > 0, "the part '{}' of the observation is empty", part.name);
+    input.linear = add_linear(name, width, kFeatures, kReluGain);
+    return input;
+  }
+  int64_t height = part.shape[0], width = part.shape[1], channels = part.shape[2];
+  const bool is_picture = part.dtype == DType::kU8 && std::min(height, width) >= 20;
+  for (size_t i = 0; i < input.shape.size(); ++i) {
+    const ConvLayer& layer = input.shape[i];
+    input.convolutions.push_back(
+        add_convolution(name + "_conv" + std::to_string(i + 1), layer, channels, i == 0 && is_picture));
+    height = (height + 2 * layer.padding - layer.kernel) / layer.stride + 1;
+    width = (width + 2 * layer.padding - layer.kernel) / layer.stride + 1;
+    channels = layer.out;
+  }
+  input.linear = add_linear(name, height * width * channels, kImageFeatures, kReluGain);
+  return input;
+}
+
+at::Tensor DictNet::embed(const Input& input, const at::Tensor& obs) const {
+  if (input.shape.empty()) {
+    return at::linear(part_features(obs, input.part), input.linear.weight, input.linear.bias).tanh();
+  }
+  at::Tensor x = part_view(obs, input.part).permute({0, 3, 1, 2}).to(at::kFloat);
+  if (input.part.scale != 1) x = x * input.part.scale;
+  for (size_t i = 0; i < input.shape.size(); ++i) {
+    const Layer& layer = input.convolutions[i];
+    x = at::conv2d(x, layer.weight, layer.bias, input.shape[i].stride, input.shape[i].padding).relu();
+  }
+  return at::linear(x.flatten(1), input.linear.weight, input.linear.bias).relu();
+}
+
+PolicyValue DictNet::forward(const at::Tensor& obs) {
+  std::vector<at::Tensor> features;
+  for (const Input& input : inputs_) features.push_back(embed(input, obs));
+  const at::Tensor x = at::linear(at::cat(features, 1), joint_.weight, joint_.bias).tanh();
+  at::Tensor policy = at::linear(x, policy_.weight, policy_.bias);
+  if (is_gaussian()) policy = at::cat({policy, log_std_.expand_as(policy)}, 1);
+  return {policy, at::linear(x, value_.weight, value_.bias).squeeze(-1)};
+}
+
+}  // namespace parl

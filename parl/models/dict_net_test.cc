@@ -1,0 +1,86 @@
+#include "parl/models/dict_net.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+
+#include "parl/agent/safetensors.h"
+#include "parl/core/check.h"
+#include "parl/models/policy.h"
+#include "parl/models/registry.h"
+
+namespace parl {
+namespace {
+
+// A picture of 40 x 40 x 3, a small board of floats, three quantities, a number of 5, and a mask over {3, 2}.
+ModelSpec spec_of_parts() {
+  ModelSpec spec{{4'800 + 256 + 16 + 8 + 8}, DType::kU8, 5, 0};
+  spec.action_choices = {3, 2};
+  spec.parts = {{"cam/rgb", DType::kU8, {40, 40, 3}, 0, {}, 1.0 / 255},
+                {"board", DType::kF32, {8, 8, 1}, 4'800},
+                {"arm.pose", DType::kF32, {3}, 5'056},
+                {"gear", DType::kI64, {}, 5'072, {5}},
+                {"action_mask", DType::kU8, {5}, 5'080}};
+  return spec;
+}
+
+TEST(DictNet, IsTheDefaultForPartsAndTakesThemAll) {
+  const ModelSpec spec = spec_of_parts();
+  EXPECT_EQ(default_model_for(spec), "dict");
+  torch::manual_seed(2);
+  const auto model = builtin_models().make("dict", spec);
+  EXPECT_EQ(model->action_choices(), spec.action_choices);
+  std::vector<std::string> names;
+  for (const auto& item : model->named_parameters()) names.push_back(item.key());
+  for (const char* name : {"cam_rgb_conv1.weight", "cam_rgb_conv3.weight", "cam_rgb.weight", "board_conv1.weight",
+                           "board.weight", "arm_pose.weight", "gear.weight", "joint.weight", "policy.bias"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+  at::Tensor obs = torch::zeros({2, spec.obs_shape[0]}, at::kByte);
+  obs.narrow(1, 5'080, 5).fill_(1);
+  const PolicyValue before = model->forward(obs);
+  EXPECT_EQ(before.logits.sizes(), (std::vector<int64_t>{2, 5}));
+  // Every part but the mask reaches the value.
+  for (const auto& [offset, byte] : {std::pair{40, 200}, {4'803, 0x3F}, {5'059, 0x3F}, {5'072, 2}}) {
+    at::Tensor other = obs.clone();
+    other[1][offset] = byte;
+    const PolicyValue after = model->forward(other);
+    EXPECT_EQ(after.value[0].item<float>(), before.value[0].item<float>());
+    EXPECT_NE(after.value[1].item<float>(), before.value[1].item<float>()) << "byte " << offset;
+  }
+  obs[1][5'080 + 1] = 0;
+  EXPECT_EQ(model->forward(obs).logits[1][1].item<float>(), -1e9f);
+}
+
+TEST(DictNet, OthersSayThatTheyTakeNoParts) {
+  for (const char* name : {"mlp", "nature", "impala_deep"}) {
+    EXPECT_THROW(builtin_models().make(name, spec_of_parts()), Error) << name;
+  }
+  EXPECT_THROW(builtin_models().make("dict", ModelSpec{{4}, DType::kF32, 2, 0}), Error);
+}
+
+TEST(DictNet, LoadsAsAPolicy) {
+  const ModelSpec spec = spec_of_parts();
+  torch::manual_seed(5);
+  const auto model = builtin_models().make("dict", spec);
+  const std::string file = (std::filesystem::temp_directory_path() / "parl_dict_net_test.safetensors").string();
+  save_safetensors(file, model->get_weights(), policy_metadata("dict", spec));
+  const auto policy = load_policy(file);
+  std::filesystem::remove(file);
+  ASSERT_EQ(policy->spec().parts.size(), 5u);
+  EXPECT_EQ(policy->spec().parts[0].name, "cam/rgb");
+  EXPECT_EQ(policy->spec().parts[0].scale, 1.0 / 255);
+  EXPECT_EQ(policy->spec().parts[3].choices, std::vector<int64_t>{5});
+  EXPECT_TRUE(policy->spec().parts[3].shape.empty());
+  std::vector<std::byte> obs(static_cast<size_t>(spec.obs_shape[0]), std::byte{0});
+  obs[5'080] = obs[5'081] = obs[5'084] = std::byte{1};  // of the second number only 1 is legal
+  const std::vector<int64_t> action = policy->act_indices(obs);
+  ASSERT_EQ(action.size(), 2u);
+  EXPECT_LT(action[0], 2);
+  EXPECT_EQ(action[1], 1);
+  EXPECT_THROW(policy->act(obs), Error);
+}
+
+}  // namespace
+}  // namespace parl
