@@ -16,7 +16,11 @@ class AutogradRecording : public Recording {
  public:
   explicit AutogradRecording(PolicyValue output) : Recording(std::move(output)) {}
   void backward(const at::Tensor& logits_gradient, const at::Tensor& value_gradient) override {
-    torch::autograd::backward({output().logits, output().value}, {logits_gradient, value_gradient});
+    if (output().value.defined()) {
+      torch::autograd::backward({output().logits, output().value}, {logits_gradient, value_gradient});
+    } else {
+      torch::autograd::backward({output().logits}, {logits_gradient});
+    }
   }
 };
 
@@ -35,9 +39,13 @@ std::string shape_string(at::IntArrayRef sizes) {
 
 }  // namespace
 
+std::unique_ptr<Recording> autograd_recording(PolicyValue output) {
+  return std::make_unique<AutogradRecording>(std::move(output));
+}
+
 std::unique_ptr<Recording> Model::record(const at::Tensor& obs) {
   torch::AutoGradMode grad(true);
-  return std::make_unique<AutogradRecording>(forward(obs));
+  return autograd_recording(forward(obs));
 }
 
 Weights Model::get_weights() const {

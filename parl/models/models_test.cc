@@ -255,8 +255,9 @@ TEST(Models, PythonGetsEqualOutputs) {
 
 TEST(Registry, NamesDefaultsAndErrors) {
   ModelRegistry models = builtin_models();
-  EXPECT_THAT(models.names(),
-              testing::ElementsAre("atari42", "impala_deep", "impala_shallow", "minatar", "mlp", "nature"));
+  EXPECT_THAT(models.names(), testing::ElementsAre("atari42", "atari42_lstm", "impala_deep", "impala_deep_lstm",
+                                                   "impala_shallow", "impala_shallow_lstm", "minatar", "minatar_lstm",
+                                                   "mlp", "mlp_lstm", "nature", "nature_lstm"));
   EXPECT_EQ(default_model_for({{4}, DType::kF32, 2, 0}), "mlp");
   EXPECT_EQ(default_model_for(image_spec(42)), "atari42");
   EXPECT_EQ(default_model_for(image_spec(84)), "nature");

@@ -3,6 +3,9 @@
 //   std::unique_ptr<Policy> policy = load_policy("runs/pong");   // link parl::models alone
 //   int64_t action = policy->act(observation);                   // the bytes of one observation
 //
+// A network with a memory (agent/recurrent.h) has one here, too: of the observations since the last reset(). Call it
+// before each episode's first observation; without a memory it does nothing.
+//
 // A checkpoint's weights.safetensors says which network it is and what it sees. Thread rule: one thread at a time; load
 // one for each thread. Errors: parl::Error naming the file.
 #pragma once
@@ -26,14 +29,19 @@ class Policy {
   Policy(std::shared_ptr<Model> model, ModelSpec spec);
 
   // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).
-  int64_t act(std::span<const std::byte> obs) const;
+  int64_t act(std::span<const std::byte> obs);
   // The same for continuous actions: the policy's mean, in the environment's units.
-  std::vector<float> act_values(std::span<const std::byte> obs) const;
-  // The same for many: obs [N, ...obs_shape] -> [N] int64, or [N, A] float32 in the environment's units.
-  at::Tensor act(const at::Tensor& obs) const;
+  std::vector<float> act_values(std::span<const std::byte> obs);
+  // The same for many: obs [N, ...obs_shape] -> [N] int64, or [N, A] float32 in the environment's units. With a memory
+  // each row has its own: keep their number and order until reset().
+  at::Tensor act(const at::Tensor& obs);
   // What the network says: logits [N, A] (of a Q-network: its logits, largest where Q is), or a Gaussian's parameters
   // [N, 2A]; and the values.
-  PolicyValue forward(const at::Tensor& obs) const;
+  PolicyValue forward(const at::Tensor& obs);
+
+  // New episodes begin: everywhere, or in the rows [N] bool of the last act() alone.
+  void reset() { memory_ = at::Tensor(); }
+  void reset(const at::Tensor& rows);
 
   const ModelSpec& spec() const { return spec_; }
 
@@ -41,6 +49,7 @@ class Policy {
   at::Tensor one(std::span<const std::byte> obs) const;  // [1, ...obs_shape]
   std::shared_ptr<Model> model_;
   ModelSpec spec_;
+  at::Tensor memory_;  // [N, S]; undefined: zeros
 };
 
 // What save_safetensors' metadata must say for load_policy.

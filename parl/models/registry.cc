@@ -4,25 +4,45 @@
 
 #include "parl/core/check.h"
 #include "parl/models/cnn.h"
+#include "parl/models/lstm.h"
 #include "parl/models/mlp.h"
+#include "parl/models/normalized.h"
 #include "parl/models/resnet.h"
 
 namespace parl {
+namespace {
+
+// A network as it is, and with a memory of `units` between its layers, which end in `features` floats, and its heads.
+void add_both(ModelRegistry& models, const std::string& name, const std::string& help, int64_t features, int64_t units,
+              ModelFactory factory) {
+  models.add(name + "_lstm", fmt::format("the layers of {}, then an LSTM of {}", name, units),
+             [=](const ModelSpec& spec) {
+               return std::make_shared<LstmModel>(spec, factory(trunk_spec(spec)), features, units);
+             });
+  models.add(name, help, factory);
+}
+
+}  // namespace
 
 void ModelRegistry::add(const std::string& name, const std::string& help, ModelFactory factory) {
   PARL_CHECK(factory != nullptr, "model '{}' needs a factory", name);
   PARL_CHECK(entries_.emplace(name, Entry{help, std::move(factory)}).second, "a model named '{}' exists already", name);
 }
 
-const ModelFactory& ModelRegistry::factory(const std::string& name) const {
+ModelFactory ModelRegistry::factory(const std::string& name) const {
+  if (name.starts_with(kNormalized)) {
+    return [network = factory(name.substr(std::string(kNormalized).size()))](const ModelSpec& spec) {
+      return normalized(network(spec), spec);
+    };
+  }
   auto found = entries_.find(name);
   if (found == entries_.end()) raise("unknown model '{}'{}", name, did_you_mean(name, names()));
   return found->second.factory;
 }
 
 const std::string& ModelRegistry::help(const std::string& name) const {
-  factory(name);
-  return entries_.at(name).help;
+  factory(name);  // throws for an unknown one
+  return entries_.at(name.substr(name.starts_with(kNormalized) ? std::string(kNormalized).size() : 0)).help;
 }
 
 std::vector<std::string> ModelRegistry::names() const {
@@ -33,18 +53,19 @@ std::vector<std::string> ModelRegistry::names() const {
 
 ModelRegistry builtin_models() {
   ModelRegistry models;
-  models.add("mlp", "two hidden layers of 64, tanh; for vectors",
-             [](const ModelSpec& spec) { return std::make_shared<Mlp>(spec); });
-  models.add("atari42", "PARL's network for 42x42 images: conv 16, 32, 256",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, atari42_layers()); });
-  models.add("nature", "Mnih et al. 2015: conv 32, 64, 64, linear 512",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, nature_layers()); });
-  models.add("impala_shallow", "Espeholt et al. 2018, small: conv 16, 32, linear 256",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, impala_shallow_layers()); });
-  models.add("minatar", "Young & Tian 2019, for boards of 3x3 cells and more: conv 16, linear 128",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, minatar_layers()); });
-  models.add("impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256",
-             [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
+  const auto cnn = [](std::vector<ConvLayer> (*layers)()) {
+    return [layers](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, layers()); };
+  };
+  add_both(models, "mlp", "two hidden layers of 64, tanh; for vectors", 64, 64,
+           [](const ModelSpec& spec) { return std::make_shared<Mlp>(spec); });
+  add_both(models, "atari42", "PARL's network for 42x42 images: conv 16, 32, 256", 256, 256, cnn(atari42_layers));
+  add_both(models, "nature", "Mnih et al. 2015: conv 32, 64, 64, linear 512", 512, 256, cnn(nature_layers));
+  add_both(models, "impala_shallow", "Espeholt et al. 2018, small: conv 16, 32, linear 256", 256, 256,
+           cnn(impala_shallow_layers));
+  add_both(models, "minatar", "Young & Tian 2019, for boards of 3x3 cells and more: conv 16, linear 128", 128, 128,
+           cnn(minatar_layers));
+  add_both(models, "impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256", 256,
+           256, [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
   return models;
 }
 

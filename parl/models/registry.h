@@ -5,7 +5,9 @@
 //   }); auto model = models.make("atari42", spec);
 //
 // Built in: mlp (any observation), minatar (small boards), atari42 (PARL's 42x42 network), nature, impala_shallow,
-// impala_deep (images).
+// impala_deep (images); each of them with a memory as NAME_lstm (lstm.h): mlp_lstm, atari42_lstm, impala_shallow_lstm,
+// ...; and any of the registry's, own ones included, behind statistics of its observations as normalized:NAME
+// (normalized.h).
 // Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
 // ones.
 #pragma once
@@ -22,7 +24,7 @@ class ModelRegistry {
  public:
   void add(const std::string& name, const std::string& help, ModelFactory factory);
   std::shared_ptr<Model> make(const std::string& name, const ModelSpec& spec) const { return factory(name)(spec); }
-  const ModelFactory& factory(const std::string& name) const;
+  ModelFactory factory(const std::string& name) const;
   const std::string& help(const std::string& name) const;
   std::vector<std::string> names() const;
 
