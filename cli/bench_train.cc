@@ -28,6 +28,7 @@
 #include "parl/models/registry.h"
 #include "parl/train/actor.h"
 #include "parl/train/program.h"
+#include "parl/train/step_envs.h"
 #include "parl/train/trainer.h"
 
 namespace parl::cli {
@@ -116,7 +117,7 @@ Parts measure_parts(const TrainConfig& c, double seconds, int rounds) {
   EnvPart envs(c, 0);
   const auto probe = program().envs.make({.id = c.env, .args = c.env_args});
   const ModelSpec spec = model_spec_of(probe->spec());
-  const auto& factory = program().models.factory(c.model);
+  const ModelFactory factory = program().models.factory(c.network());
   const AlgorithmEntry& entry = program().algorithm(c.algorithm);
   const auto learner = entry.make_learner(factory, spec, c);
   const auto actor = entry.make_actor(factory(spec), c.settings);
@@ -128,7 +129,10 @@ Parts measure_parts(const TrainConfig& c, double seconds, int rounds) {
 
   std::vector<double> env, act, learn;
   int64_t t = 0, steps = 0;
-  const auto act_once = [&] { actor->sample(obs.select(1, t++ % (c.rollout_length + 1)), uniforms); };
+  at::Tensor memory = make_memory(actor->model(), c.envs_per_actor);
+  const auto act_once = [&] {
+    memory = actor->act({obs.select(1, t++ % (c.rollout_length + 1)), uniforms, memory}).state;
+  };
   const auto learn_once = [&] { learner->learn(batch, steps += batch.steps()); };
   for (int i = 0; i < 20; ++i) {  // warm caches and allocators
     envs.step();

@@ -4,6 +4,7 @@
 
 #include "parl/agent/init.h"
 #include "parl/core/check.h"
+#include "parl/models/internal/lstm_kernels.h"
 
 namespace parl {
 namespace {
@@ -14,25 +15,65 @@ at::Tensor gate(const at::Tensor& gates, int64_t k) {
   return gates.narrow(-1, k * size, size);
 }
 
-// gates [B, 4H] before and after the functions; c [B, H] before.
-struct Cell {
-  at::Tensor h, c, tanh_c;
-};
-Cell advance(const at::Tensor& gates, const at::Tensor& c) {
-  at::Tensor in_and_forget = gates.narrow(-1, 0, gates.size(-1) / 2), g = gate(gates, 2), o = gate(gates, 3);
-  in_and_forget.sigmoid_();
-  g.tanh_();
-  o.sigmoid_();
-  Cell out;
-  out.c = (gate(gates, 1) * c).addcmul_(gate(gates, 0), g);
-  out.tanh_c = out.c.tanh();
-  out.h = o * out.tanh_c;
-  return out;
-}
+// What a sequence's passes share. Rows are [B, L, ...]; column l of them is one step.
+struct Run {
+  at::Tensor gates, h, c, tanh_c;  // [B, L, 4H], [B, L, H]: after each step
+  at::Tensor first, carried;       // the memory before the first [B, 2H]; 1, or 0 where it is reset [B, L, 1]
 
-// Which columns of reset [B, L] have any.
-std::vector<bool> any_of(const at::Tensor& reset) {
-  const at::Tensor any = reset.any(0).cpu();
+  int64_t length() const { return h.size(1); }
+  int64_t size() const { return h.size(2); }
+  bool by_hand() const { return gates.is_cpu() && gates.scalar_type() == at::kFloat; }
+  at::Tensor c_before(int64_t l) const { return l > 0 ? c.select(1, l - 1) : first.narrow(1, size(), size()); }
+
+  internal::LstmStep step(int64_t l) const {
+    const at::Tensor before = c_before(l);
+    const auto column = [&](const at::Tensor& all) { return all.mutable_data_ptr<float>() + l * all.size(2); };
+    return {gates.size(0),    size(),          column(gates),     gates.stride(0), before.const_data_ptr<float>(),
+            before.stride(0), column(carried), carried.stride(0), column(h),       column(c),
+            column(tanh_c),   h.stride(0)};
+  }
+
+  // The gates' functions and the memory after step l, the gates' sums given.
+  void advance(int64_t l) const {
+    if (by_hand()) return internal::lstm_forward(step(l));
+    at::Tensor now = gates.select(1, l), in_and_forget = now.narrow(1, 0, 2 * size()), g = gate(now, 2),
+               o = gate(now, 3);
+    in_and_forget.sigmoid_();
+    g.tanh_();
+    o.sigmoid_();
+    c.select(1, l).copy_(gate(now, 1) * c_before(l) * carried.select(1, l) + gate(now, 0) * g);
+    tanh_c.select(1, l).copy_(c.select(1, l).tanh());
+    h.select(1, l).copy_(o * tanh_c.select(1, l));
+  }
+
+  // Of step l: later_h and later_c [B, H] are the gradients that later steps gave to h and c, d_h and d_c [B, L, H] (or
+  // undefined) those of the outputs. Leaves d_gates [B, L, 4H] and in later_c the gradient of c before.
+  void retreat(int64_t l, const at::Tensor& d_h, const at::Tensor& d_c, at::Tensor& later_h, at::Tensor& later_c,
+               const at::Tensor& d_gates) const {
+    if (by_hand()) {
+      const auto column = [&](const at::Tensor& all) {
+        return all.defined() ? all.const_data_ptr<float>() + l * size() : nullptr;
+      };
+      return internal::lstm_backward(
+          step(l), {column(d_h), column(d_c), later_h.mutable_data_ptr<float>(), later_c.mutable_data_ptr<float>(),
+                    d_gates.mutable_data_ptr<float>() + l * 4 * size()});
+    }
+    const at::Tensor now = gates.select(1, l), i = gate(now, 0), f = gate(now, 1), g = gate(now, 2), o = gate(now, 3);
+    const at::Tensor t = tanh_c.select(1, l), keep = carried.select(1, l), d_now = d_gates.select(1, l);
+    if (d_h.defined()) later_h.add_(d_h.select(1, l));
+    if (d_c.defined()) later_c.add_(d_c.select(1, l));
+    later_c.add_(later_h * o * (1 - t * t));
+    gate(d_now, 0).copy_(later_c * g * i * (1 - i));
+    gate(d_now, 1).copy_(later_c * c_before(l) * keep * f * (1 - f));
+    gate(d_now, 2).copy_(later_c * i * (1 - g * g));
+    gate(d_now, 3).copy_(later_h * t * o * (1 - o));
+    later_c.mul_(f * keep);
+  }
+};
+
+// Which columns of carried [B, L, 1] have a reset.
+std::vector<bool> resets_of(const at::Tensor& carried) {
+  const at::Tensor any = carried.eq(0).any(0).cpu();
   const bool* data = any.const_data_ptr<bool>();
   return std::vector<bool>(data, data + any.numel());
 }
@@ -46,71 +87,45 @@ class Steps : public torch::autograd::Function<Steps> {
   static Tensors forward(Context* context, const at::Tensor& input, const at::Tensor& state, const at::Tensor& reset,
                          const at::Tensor& weight) {
     const int64_t unrolls = input.size(0), length = input.size(1), size = weight.size(1);
-    const at::Tensor carried = reset.logical_not().to(at::kFloat).unsqueeze(-1);  // [B, L, 1]
-    const std::vector<bool> any = any_of(reset);
-    at::Tensor gates = torch::empty_like(input), hs = torch::empty({unrolls, length, size}, input.options());
-    at::Tensor cs = torch::empty_like(hs), tanh_cs = torch::empty_like(hs);
+    Run run;
+    run.gates = torch::empty({unrolls, length, 4 * size}, input.options());
+    run.h = torch::empty({unrolls, length, size}, input.options());
+    run.c = torch::empty_like(run.h), run.tanh_c = torch::empty_like(run.h);
+    run.first = state.contiguous();
+    run.carried = reset.logical_not().to(at::kFloat).unsqueeze(-1).contiguous();
+    const std::vector<bool> resets = resets_of(run.carried);
     const at::Tensor transposed = weight.t();
-    at::Tensor h = state.narrow(1, 0, size), c = state.narrow(1, size, size);
     for (int64_t l = 0; l < length; ++l) {
-      if (any[static_cast<size_t>(l)]) {
-        h = h * carried.select(1, l);
-        c = c * carried.select(1, l);
-      }
-      at::Tensor now = gates.select(1, l);
+      at::Tensor h = l > 0 ? run.h.select(1, l - 1) : run.first.narrow(1, 0, size), now = run.gates.select(1, l);
+      if (resets[static_cast<size_t>(l)]) h = h * run.carried.select(1, l);
       at::addmm_out(now, input.select(1, l), h, transposed);
-      const Cell cell = advance(now, c);
-      hs.select(1, l).copy_(cell.h);
-      cs.select(1, l).copy_(cell.c);
-      tanh_cs.select(1, l).copy_(cell.tanh_c);
-      h = cell.h, c = cell.c;
+      run.advance(l);
     }
-    context->save_for_backward({gates, hs, cs, tanh_cs, state, carried, weight});
-    context->saved_data["any"] = any;
+    context->save_for_backward({run.gates, run.h, run.c, run.tanh_c, run.first, run.carried, weight});
     context->set_materialize_grads(false);
-    return {hs, cs};
+    return {run.h, run.c};
   }
 
   static Tensors backward(Context* context, Tensors outputs) {
     const Tensors saved = context->get_saved_variables();
-    const at::Tensor &gates = saved[0], &hs = saved[1], &cs = saved[2], &tanh_cs = saved[3], &state = saved[4],
-                     &carried = saved[5], &weight = saved[6];
-    const c10::List<bool> any = context->saved_data["any"].toBoolList();
-    const int64_t length = hs.size(1), size = hs.size(2);
-    const auto given = [&](size_t output, int64_t l) {
-      return outputs[output].defined() ? outputs[output].select(1, l) : at::Tensor();
-    };
-    const auto sum = [](const at::Tensor& a, const at::Tensor& b) {
-      return a.defined() && b.defined() ? a + b : a.defined() ? a : b;
-    };
-    at::Tensor d_gates = torch::empty_like(gates), d_h, d_c;  // of the later steps
-    const at::Tensor first_c = state.narrow(1, size, size);
-    for (int64_t l = length - 1; l >= 0; --l) {
-      const at::Tensor now = gates.select(1, l), i = gate(now, 0), f = gate(now, 1), g = gate(now, 2), o = gate(now, 3),
-                       tanh_c = tanh_cs.select(1, l);
-      at::Tensor before = l > 0 ? cs.select(1, l - 1) : first_c;
-      const bool fresh = any.get(static_cast<size_t>(l));
-      if (fresh) before = before * carried.select(1, l);
-      at::Tensor dh = sum(given(0, l), d_h);
-      if (!dh.defined()) dh = torch::zeros_like(tanh_c);
-      const at::Tensor dc = sum(dh * o * (1 - tanh_c * tanh_c), sum(given(1, l), d_c));
-      at::Tensor d_now = d_gates.select(1, l);
-      gate(d_now, 0).copy_(dc * g * i * (1 - i));
-      gate(d_now, 1).copy_(dc * before * f * (1 - f));
-      gate(d_now, 2).copy_(dc * i * (1 - g * g));
-      gate(d_now, 3).copy_(dh * tanh_c * o * (1 - o));
-      d_h = at::mm(d_now, weight);
-      d_c = dc * f;
-      if (fresh) {
-        d_h.mul_(carried.select(1, l));
-        d_c.mul_(carried.select(1, l));
-      }
+    const Run run{saved[0], saved[1], saved[2], saved[3], saved[4], saved[5]};
+    const at::Tensor& weight = saved[6];
+    const auto dense = [](const at::Tensor& t) { return t.defined() ? t.contiguous() : t; };
+    const at::Tensor d_h = dense(outputs[0]), d_c = dense(outputs[1]), d_gates = torch::empty_like(run.gates);
+    const std::vector<bool> resets = resets_of(run.carried);
+    at::Tensor later_h = torch::zeros({run.h.size(0), run.size()}, run.h.options()),
+               later_c = torch::zeros_like(later_h);
+    for (int64_t l = run.length() - 1; l >= 0; --l) {
+      run.retreat(l, d_h, d_c, later_h, later_c, d_gates);
+      at::mm_out(later_h, d_gates.select(1, l), weight);
+      if (resets[static_cast<size_t>(l)]) later_h.mul_(run.carried.select(1, l));
     }
-    at::Tensor earlier = torch::empty_like(hs);  // h before each step
-    earlier.select(1, 0).copy_(state.narrow(1, 0, size));
-    if (length > 1) earlier.narrow(1, 1, length - 1).copy_(hs.narrow(1, 0, length - 1));
-    earlier.mul_(carried);
-    return {d_gates, at::cat({d_h, d_c}, 1), at::Tensor(), at::mm(d_gates.flatten(0, 1).t(), earlier.flatten(0, 1))};
+    at::Tensor earlier = torch::empty_like(run.h);  // h before each step
+    earlier.select(1, 0).copy_(run.first.narrow(1, 0, run.size()));
+    if (run.length() > 1) earlier.narrow(1, 1, run.length() - 1).copy_(run.h.narrow(1, 0, run.length() - 1));
+    earlier.mul_(run.carried);
+    return {d_gates, at::cat({later_h, later_c}, 1), at::Tensor(),
+            at::mm(d_gates.flatten(0, 1).t(), earlier.flatten(0, 1))};
   }
 };
 

@@ -115,6 +115,25 @@ constexpr const char* kPpoPendulum = R"({
   "ppo": {"gamma": 0.9, "entropy_cost": 0, "value_cost": 0.01, "lr": 1e-3, "epochs": 10, "minibatches": 8, "clip": 0.2}
 })";
 
+// Batches of 2,048 steps in minibatches of 64, learnt ten times, observations and rewards normalised: the field's
+// settings for PPO on continuous control.
+constexpr const char* kPpoMujoco = R"({
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 256, "max_lag": 0,
+  "normalize_observations": true, "normalize_rewards": true,
+  "ppo": {
+    "gamma": 0.99, "lambda": 0.95, "entropy_cost": 0, "lr": 3e-4, "lr_schedule": "0:3e-4,1e6:0", "epochs": 10,
+    "minibatches": 32, "clip": 0.2
+  }
+})";
+
+bool is_mujoco(const std::string& env) {
+  for (const char* task : {"HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid", "HumanoidStandup", "Swimmer",
+                           "InvertedPendulum", "InvertedDoublePendulum", "Reacher", "Pusher"}) {
+    if (env == std::string(task) + "-v5") return true;
+  }
+  return false;
+}
+
 bool is_classic(const std::string& env) {
   return env == "CartPole-v1" || env == "Acrobot-v1" || env == "MountainCar-v0";
 }
@@ -136,6 +155,7 @@ const std::vector<Preset>& presets() {
       {"dqn", "atari", "default of atari:*: 42x42, double, dueling, three steps, prioritised", kDqnAtari},
       {"dqn", "classic", "default of the classic control tasks: small network, double, three steps", kDqnClassic},
       {"ppo", "pendulum", "default of Pendulum-v1: continuous actions, a short horizon", kPpoPendulum},
+      {"ppo", "mujoco", "default of MuJoCo's tasks: batches of 2,048, observations and rewards normalised", kPpoMujoco},
       {"ppo", "classic", "default of the classic control tasks: small network, batches of 512 learnt four times",
        kPpoClassic},
   };
@@ -161,6 +181,7 @@ std::string default_preset(const std::string& env, const std::string& algorithm)
   const std::string name = env.starts_with("atari:")   ? (algorithm == "impala" ? "pong" : "atari")
                            : env.starts_with("pixel:") ? "pixel"
                            : env == "Pendulum-v1"      ? "pendulum"
+                           : is_mujoco(env)            ? "mujoco"
                            : is_classic(env)           ? "classic"
                                                        : "";
   for (const Preset& p : presets()) {

@@ -42,6 +42,8 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.summary = std::move(summary);
   entry.settings = Config{};
   entry.fixed = {"optimizer"};
+  entry.recurrent = true;
+  entry.discount = [](const AnyConfig& settings) { return settings.as<Config>().gamma; };
   if (Config{}.estimator == Estimator::kGae) entry.run_defaults = R"({"max_lag": 0})";
   entry.check = [](const TrainConfig& run) { check_actor_critic(run, run.settings.as<Config>()); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
@@ -148,6 +150,16 @@ TrainConfig Program::config_of(const std::string& name) const {
     config_from_json(config_fields(config), algorithm(name).run_defaults, "the defaults of " + name);
   }
   return config;
+}
+
+void check_network(const AlgorithmEntry& entry, Model& model, const std::string& name) {
+  if (entry.recurrent || !model.recurrent()) return;
+  std::vector<std::string> able;
+  for (const AlgorithmEntry& other : program().algorithms) {
+    if (other.recurrent) able.push_back(other.name);
+  }
+  raise("--model {} has a memory, and {} does not learn sequences: use {}, or a network without", name, entry.name,
+        fmt::join(able, ", "));
 }
 
 void set_program(ProgramSetup setup) { user_setup() = setup; }

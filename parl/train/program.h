@@ -38,6 +38,9 @@ struct AlgorithmEntry {
   std::vector<std::string> fixed, fixed_run;
   std::string run_defaults;  // JSON: settings of the run that this algorithm wants, where nothing else is said
   bool off_policy = false;   // learns from any policy's rollouts: none is dropped for its age
+  bool recurrent = false;    // learns networks with a memory (agent/recurrent.h)
+  // Where observations and rewards may be normalised: the discount under these settings. Else empty.
+  std::function<double(const AnyConfig& settings)> discount;
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
   // With optimizer, for the learner. `factory` makes replicas of the model.
@@ -62,6 +65,9 @@ using ProgramSetup = void (*)(Program&);
 // Runs after the built-in environments, models and algorithms were registered. Call it before parl::init.
 void set_program(ProgramSetup setup);
 const Program& program();
+
+// Throws when the algorithm cannot learn such a network.
+void check_network(const AlgorithmEntry& entry, Model& model, const std::string& name);
 
 // What a model must fit, from an environment's spaces. `env_id` is for the message when they cannot be learnt from.
 ModelSpec model_spec_of(const EnvSpec& spec);

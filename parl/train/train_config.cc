@@ -4,6 +4,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/config_json.h"
+#include "parl/models/normalized.h"
 #include "parl/train/program.h"
 
 namespace parl {
@@ -52,8 +53,13 @@ void TrainConfig::check() const {
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
   const AlgorithmEntry& entry = program().algorithm(algorithm);
+  PARL_CHECK((!normalize_observations && !normalize_rewards) || entry.discount,
+             "{} has no --normalize-{}: its targets would change under what it has stored", algorithm,
+             normalize_observations ? "observations" : "rewards");
   if (entry.check) entry.check(*this);
 }
+
+std::string TrainConfig::network() const { return (normalize_observations ? kNormalized : "") + model; }
 
 ConfigFields config_fields(TrainConfig& config) {
   ConfigFields fields;

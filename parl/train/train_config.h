@@ -37,6 +37,8 @@ struct TrainConfig {
   int64_t max_replacements = 10;
   double actor_timeout = 0;
   std::string device = "cpu";
+  bool normalize_observations = false;
+  bool normalize_rewards = false;
 
   int64_t log_steps = 20'000;
   double status_seconds = 5;
@@ -51,6 +53,8 @@ struct TrainConfig {
 
   // Throws parl::Error naming the option when values do not fit together.
   void check() const;
+  // The network's name in the registry, with what --normalize-observations puts before it.
+  std::string network() const;
   int64_t rollouts_per_batch() const { return batch_rollouts > 0 ? batch_rollouts : actors; }
 };
 PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
@@ -73,8 +77,12 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
             (deterministic, "bit-identical metrics for the same seed and machine"),
             (max_replacements, "failed actors replaced before the run gives up"),
             (actor_timeout, "seconds after which an actor without its rollout counts as failed; 0: never"),
-            (device, "where learning runs: cpu or cuda:N"), (log_steps, "agent steps between rows of metrics.csv"),
-            (status_seconds, "seconds between status lines"), (checkpoint_steps, "agent steps between checkpoints"),
+            (device, "where learning runs: cpu or cuda:N"),
+            (normalize_observations,
+             "the network sees observations with mean 0 and deviation 1, by statistics of all that were learnt from"),
+            (normalize_rewards, "rewards are learnt from divided by the deviation of the discounted return so far"),
+            (log_steps, "agent steps between rows of metrics.csv"), (status_seconds, "seconds between status lines"),
+            (checkpoint_steps, "agent steps between checkpoints"),
             (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),
             (eval_steps, "agent steps between evaluations; 0: none"), (eval_episodes, "episodes per evaluation"),
             (eval_policy, "greedy, sample or auto (sample on Atari, greedy elsewhere)"));

@@ -45,6 +45,7 @@ class Trainer {
   bool collect_or_save();
   bool asked_to_stop() const { return hooks_.stop && *hooks_.stop; }
   void account(const Rollout& rollout);
+  void scale_rewards(const Batch& batch);
   void learn();
   void dump_batch(const Batch& batch, const NonFiniteError& error) const;
   void after_update();
@@ -94,9 +95,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
   at::set_num_threads(1);  // learner threads are the algorithm's own
   torch::manual_seed(static_cast<uint64_t>(config_.seed));
   if (config_.model == "auto") config_.model = default_model_for(model_spec_);
-  algorithm_ = program()
-                   .algorithm(config_.algorithm)
-                   .make_learner(program().models.factory(config_.model), model_spec_, config_);
+  const AlgorithmEntry& entry = program().algorithm(config_.algorithm);
+  algorithm_ = entry.make_learner(program().models.factory(config_.network()), model_spec_, config_);
+  check_network(entry, algorithm_->model(), config_.model);
   if (const auto path = latest_checkpoint(run_dir_.path())) restored_ = load_checkpoint(*path);
   restore();
   next_log_ = next_multiple(config_.log_steps);
@@ -115,8 +116,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks)
 
 void Trainer::announce() const {
   log().info("environment: {}", env_spec_.contract);
-  log().info("model {}: {} parameters; algorithm {}; device {}", config_.model, algorithm_->model().parameter_count(),
-             config_.algorithm, config_.device);
+  log().info("model {}: {} parameters; algorithm {}; device {}", config_.network(),
+             algorithm_->model().parameter_count(), config_.algorithm, config_.device);
   log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,
              config_.envs_per_actor, config_.rollout_length, config_.engine,
              config_.deterministic ? ", deterministic" : "", config_.seed, run_dir_.path());
@@ -250,9 +251,18 @@ void Trainer::account(const Rollout& rollout) {
   }
 }
 
+// Divided by the deviation of the discounted returns up to this batch's, its own included. The mean stays: it says
+// which rewards are good.
+void Trainer::scale_rewards(const Batch& batch) {
+  for (const Rollout& rollout : rollouts_) progress_.returns_so_far.merge(rollout.returns);
+  at::Tensor reward = batch.reward;
+  reward.div_(std::sqrt(progress_.returns_so_far.variance() + 1e-8));
+}
+
 void Trainer::learn() {
   const auto started = Clock::now();
   const Batch batch = buffer_.assemble(rollouts_);
+  if (config_.normalize_rewards) scale_rewards(batch);
   rollouts_.clear();  // their memory goes back to the actors while we learn
   LearnStats stats;
   try {
@@ -327,7 +337,7 @@ void Trainer::checkpoint_now(bool at_rest) {
   c.algorithm_state = algorithm_->get_state();
   c.deterministic = config_.deterministic && at_rest;
   c.config = config_to_json(config_);
-  c.policy = policy_metadata(config_.model, model_spec_of(env_spec_));
+  c.policy = policy_metadata(config_.network(), model_spec_of(env_spec_));
   if (c.deterministic && !pool_->barrier(c.actors, c.waiting)) return;
   const std::string path = save_checkpoint(run_dir_.path(), c);
   if (best) mark_best(run_dir_.path(), path);
@@ -432,7 +442,7 @@ ActorConfig actor_config(const TrainConfig& config, int64_t index) {
   ActorConfig a;
   a.env = config.env;
   a.env_args = config.env_args;
-  a.model = config.model;
+  a.model = config.network();
   a.algorithm = config.algorithm;
   AnyConfig settings = config.settings;
   a.settings = config_to_json(settings.fields(""));
@@ -442,6 +452,7 @@ ActorConfig actor_config(const TrainConfig& config, int64_t index) {
   a.length = config.rollout_length;
   a.pool_threads = config.pool_threads;
   a.seed = static_cast<uint64_t>(config.seed);
+  if (config.normalize_rewards) a.return_discount = program().algorithm(config.algorithm).discount(config.settings);
   return a;
 }
 
@@ -462,7 +473,7 @@ LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   const ModelSpec spec = model_spec_of(probe_env(run.config)->spec());
   run.algorithm = program()
                       .algorithm(run.config.algorithm)
-                      .make_actor(program().models.make(run.config.model, spec), run.config.settings);
+                      .make_actor(program().models.make(run.config.network(), spec), run.config.settings);
   run.algorithm->set_weights(c.weights);
   run.steps = c.progress.steps;
   return run;
