@@ -28,6 +28,7 @@
 #include "parl/models/registry.h"
 #include "parl/train/actor.h"
 #include "parl/train/program.h"
+#include "parl/train/step_envs.h"
 #include "parl/train/trainer.h"
 
 namespace parl::cli {
@@ -117,7 +118,7 @@ Parts measure_parts(const TrainConfig& c, double seconds, int rounds) {
   const auto probe = program().envs.make({.id = c.env, .args = c.env_args});
   const ModelSpec spec = model_spec_of(probe->spec());
   const auto learner = make_learner(c, probe->spec());
-  const auto actor = make_actor(c.algorithm, c.settings, c.model, c.policies, probe->spec());
+  const auto actor = make_actor(c.algorithm, c.settings, c.network(), c.policies, probe->spec());
   const std::vector<Rollout> rollouts = collect(c, learner->get_weights());
   BatchBuffer buffer;
   const Batch batch = buffer.assemble(rollouts);
@@ -126,7 +127,10 @@ Parts measure_parts(const TrainConfig& c, double seconds, int rounds) {
 
   std::vector<double> env, act, learn;
   int64_t t = 0, steps = 0;
-  const auto act_once = [&] { actor->sample(obs.select(1, t++ % (c.rollout_length + 1)), uniforms); };
+  at::Tensor memory = make_memory(actor->model(), c.envs_per_actor);
+  const auto act_once = [&] {
+    memory = actor->act({obs.select(1, t++ % (c.rollout_length + 1)), uniforms, memory}).state;
+  };
   const auto learn_once = [&] { learner->learn(batch, steps += batch.steps()); };
   for (int i = 0; i < 20; ++i) {  // warm caches and allocators
     envs.step();

@@ -18,6 +18,7 @@ void play(const std::string& run, const std::string& environment) {
   const auto env = envs.make({.id = environment});
   std::vector<std::byte> obs(env->spec().observation.bytes());
   env->reset(1, obs);
+  policy->reset();  // a new episode, for a network with a memory
   double total = 0;
   for (;;) {
     parl::Action action;

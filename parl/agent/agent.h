@@ -22,6 +22,8 @@ class Agent {
 
   ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) { return algorithm_->sample(obs, uniforms); }
   ActOutput predict(const at::Tensor& obs) { return algorithm_->predict(obs); }
+  // The same with the memory of a recurrent network: hand `state` of the output back with the next observation.
+  ActOutput act(const ActInput& in) { return algorithm_->act(in); }
   LearnStats learn(const Batch& batch, int64_t agent_steps) { return algorithm_->learn(batch, agent_steps); }
 
   Weights get_weights() { return algorithm_->get_weights(); }

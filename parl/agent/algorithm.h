@@ -16,9 +16,16 @@
 namespace parl {
 
 struct ActOutput {
-  at::Tensor action;  // [N] int64, [N, K] int64 of K numbers, or [N, A] float32: a Gaussian policy's own
-  at::Tensor logits;  // [N, A] float32: the behaviour logits; [N, 2A] of a Gaussian policy
-  at::Tensor value;   // [N] float32
+  at::Tensor action;      // [N] int64, [N, K] int64 of K numbers, or [N, A] float32: a Gaussian policy's own
+  at::Tensor logits;      // [N, A] float32: the behaviour logits; [N, 2A] of a Gaussian policy
+  at::Tensor value;       // [N] float32
+  at::Tensor state = {};  // [N, S] float32: a recurrent network's memory after obs; undefined: feed-forward
+};
+
+struct ActInput {
+  at::Tensor obs;            // [N, ...obs_shape]
+  at::Tensor uniforms = {};  // as sample() takes them; undefined: the greedy action
+  at::Tensor state = {};     // [N, S]: the memory before obs, zero at an episode's start; undefined: feed-forward
 };
 
 // Named numbers of one learn() call, in a fixed order: "loss", "grad_norm", "entropy", ...
@@ -38,6 +45,11 @@ class Algorithm {
   virtual ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) = 0;
   // The greedy action.
   virtual ActOutput predict(const at::Tensor& obs) = 0;
+  // Either of them, with the memory of a recurrent network: what training, evaluation and remote actors call. The
+  // algorithms that learn sequences override it.
+  virtual ActOutput act(const ActInput& in) {
+    return in.uniforms.defined() ? sample(in.obs, in.uniforms) : predict(in.obs);
+  }
   // One update from one batch (possibly several passes). `agent_steps`: steps collected so far; schedules depend on it.
   virtual LearnStats learn(const Batch& batch, int64_t agent_steps) = 0;
 

@@ -57,6 +57,7 @@ void Batch::check() const {
   const int64_t expected = at::logical_and(truncated, terminated.logical_not()).sum().item<int64_t>();
   PARL_CHECK_EQ(finals, expected, "final_obs must hold one observation per truncated step");
   if (version.defined()) check_tensor("version", version, at::kLong, {b});
+  if (state.defined()) check_tensor("state", state, at::kFloat, {b, state.dim() == 2 ? state.size(1) : 1});
 }
 
 Batch Batch::slice(int64_t first, int64_t count) const {
@@ -70,6 +71,7 @@ Batch Batch::slice(int64_t first, int64_t count) const {
   out.terminated = terminated.narrow(0, first, count);
   out.truncated = truncated.narrow(0, first, count);
   if (version.defined()) out.version = version.narrow(0, first, count);
+  if (state.defined()) out.state = state.narrow(0, first, count);
   if (final_index.defined() && final_index.numel() > 0) {
     at::Tensor index = final_index.cpu();
     const int64_t* data = index.const_data_ptr<int64_t>();
@@ -94,6 +96,7 @@ Batch Batch::select(const at::Tensor& index) const {
   out.terminated = terminated.index_select(0, index);
   out.truncated = truncated.index_select(0, index);
   if (version.defined()) out.version = version.index_select(0, index);
+  if (state.defined()) out.state = state.index_select(0, index);
   if (!final_index.defined() || final_index.numel() == 0) return out;
 
   at::Tensor wanted = index.cpu(), steps = final_index.cpu();
@@ -116,8 +119,8 @@ Batch Batch::select(const at::Tensor& index) const {
 
 Batch Batch::to(at::Device device) const {
   auto move = [&](const at::Tensor& t) { return t.defined() ? t.to(device) : t; };
-  return {move(obs),       move(action),      move(behaviour_logits), move(reward), move(terminated),
-          move(truncated), move(final_index), move(final_obs),        move(version)};
+  return {move(obs),       move(action),      move(behaviour_logits), move(reward),  move(terminated),
+          move(truncated), move(final_index), move(final_obs),        move(version), move(state)};
 }
 
 }  // namespace parl

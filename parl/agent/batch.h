@@ -12,6 +12,7 @@
 //   final_index       [F]         int64: b * T + t of every truncated (and not terminated) step, ascending
 //   final_obs         [F, ...]    the observation after that step (obs[t+1] is the reset observation); undefined if F =
 //   0
+//   state             [B, S]      float32: a recurrent network's memory before obs[:, 0]; undefined: feed-forward
 // Policy lag: `version` [B] int64, the weight version that produced each unroll.
 #pragma once
 
@@ -21,6 +22,7 @@ namespace parl {
 
 struct Batch {
   at::Tensor obs, action, behaviour_logits, reward, terminated, truncated, final_index, final_obs, version;
+  at::Tensor state = {};
 
   int64_t unrolls() const { return reward.size(0); }
   int64_t length() const { return reward.size(1); }

@@ -33,6 +33,9 @@ class MaskedRecording : public Recording {
 MaskedModel::MaskedModel(std::shared_ptr<Model> inner, ModelSpec spec)
     : inner_(std::move(inner)), spec_(std::move(spec)) {
   PARL_CHECK(spec_.action_mask() != nullptr, "the observation has no part 'action_mask'");
+  PARL_CHECK(inner_->recurrent() == nullptr,
+             "this environment forbids actions (a part 'action_mask'), and networks with a memory do not know of that: "
+             "use one without");
   PARL_CHECK(!inner_->is_gaussian(), "a mask is for actions to choose, not for continuous ones");
   for (const auto& item : inner_->named_parameters(false)) register_parameter(item.key(), item.value());
   for (const auto& item : inner_->named_buffers(false)) register_buffer(item.key(), item.value());

@@ -12,11 +12,11 @@ class AutogradRecording : public Recording {
  public:
   explicit AutogradRecording(PolicyValue output) : Recording(std::move(output)) {}
   void backward(const at::Tensor& logits_gradient, const at::Tensor& value_gradient) override {
-    // A network may well give a constant for what its algorithm does not use.
+    // A network may well give a constant, or nothing, for what its algorithm does not use.
     std::vector<at::Tensor> outputs, gradients;
     for (const auto& [out, gradient] :
          {std::pair{output().logits, logits_gradient}, std::pair{output().value, value_gradient}}) {
-      if (!out.requires_grad()) continue;
+      if (!out.defined() || !out.requires_grad()) continue;
       outputs.push_back(out);
       gradients.push_back(gradient);
     }
@@ -26,9 +26,13 @@ class AutogradRecording : public Recording {
 
 }  // namespace
 
+std::unique_ptr<Recording> autograd_recording(PolicyValue output) {
+  return std::make_unique<AutogradRecording>(std::move(output));
+}
+
 std::unique_ptr<Recording> Model::record(const at::Tensor& obs) {
   torch::AutoGradMode grad(true);
-  return std::make_unique<AutogradRecording>(forward(obs));
+  return autograd_recording(forward(obs));
 }
 
 Weights Model::get_weights() const { return module_weights(*this); }

@@ -49,6 +49,11 @@ class Recording {
   PolicyValue output_;
 };
 
+// The recording of a pass whose graph autograd has: outputs that require gradients. An undefined value has none.
+std::unique_ptr<Recording> autograd_recording(PolicyValue output);
+
+class RecurrentModel;
+
 class Model : public torch::nn::Module {
  public:
   virtual PolicyValue forward(const at::Tensor& obs) = 0;
@@ -67,8 +72,15 @@ class Model : public torch::nn::Module {
   // How many observations record() handles best at a time (what fits the caches); 0: any number.
   virtual int64_t preferred_rows() const { return 256; }
 
-  // Weights by name: parameters and buffers, float32, on the CPU. set_weights checks count, names and shapes and names
-  // what differs; nothing is changed when it throws.
+  // Not null: the network has a memory (agent/recurrent.h), and acting and learning go through its step() and
+  // sequence() instead of forward() and record().
+  virtual RecurrentModel* recurrent() { return nullptr; }
+  // Training data that was learnt from, obs [B, T, ...obs_shape], once and after its update: for networks that keep
+  // statistics of what they see (models/normalized.h). They count from the next version of the weights on.
+  virtual void observe(const at::Tensor& /*obs*/) {}
+
+  // Weights by name: parameters and buffers, in their own type, on the CPU. set_weights checks count, names and shapes
+  // and names what differs; nothing is changed when it throws.
   Weights get_weights() const;
   void set_weights(const Weights& weights);
   // target = decay * target + (1 - decay) * this. PARL's sync_weights_to.

@@ -47,6 +47,9 @@ struct ModelSpec {
     return nullptr;
   }
 
+  // A trunk, the part below a recurrent network's memory (models/lstm.h): no policy, no value. forward() then gives the
+  // features of the last layer as logits, and no value.
+  bool headless() const { return num_actions == 0 && action_size == 0; }
   // How many numbers describe the policy in one observation: a logit for each action, or mean and log deviation of each
   // component (agent/gaussian.h).
   int64_t policy_size() const { return action_size > 0 ? 2 * action_size : num_actions; }

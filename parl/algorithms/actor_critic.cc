@@ -4,6 +4,7 @@
 
 #include "parl/agent/categorical.h"
 #include "parl/agent/gaussian.h"
+#include "parl/agent/recurrent.h"
 #include "parl/agent/schedule.h"
 #include "parl/algorithms/actor_critic_learner.h"
 #include "parl/core/check.h"
@@ -21,8 +22,6 @@ void ActorCriticConfig::check() const {
   PARL_CHECK(minibatches >= 1, "minibatches is {}, expected at least 1", minibatches);
   PARL_CHECK(clip >= 0 && clip < 1, "clip is {}, expected 0 <= x < 1", clip);
   PARL_CHECK(target_kl >= 0, "target-kl is {}, expected 0 or more", target_kl);
-  PARL_CHECK(recompute_targets || minibatch_of == MinibatchOf::kSteps,
-             "minibatches of whole unrolls recompute their targets: use --minibatch-of steps, or --recompute-targets");
   PARL_CHECK(learner_threads >= 1, "learner-threads is {}, expected at least 1", learner_threads);
   PARL_CHECK(shards >= 1, "shards is {}, expected at least 1", shards);
   PARL_CHECK(micro_batch >= 0, "micro-batch is {}, expected 0 or more", micro_batch);
@@ -40,6 +39,9 @@ ActorCritic::ActorCritic(std::shared_ptr<Model> model, ActorCriticConfig config,
     : model_(std::move(model)), config_(std::move(config)), replicas_(std::move(replicas)), device_(device) {
   PARL_CHECK(model_ != nullptr, "an algorithm needs a model");
   config_.check();
+  PARL_CHECK(!model_->recurrent() || config_.minibatch_of == MinibatchOf::kUnrolls,
+             "a network with a memory learns from whole unrolls: use --minibatch-of unrolls (and --minibatches at most "
+             "actors x environments), or a network without a memory");
   model_->to(at::Device(device_));
   model_->eval();  // acting and learning must see the same network, or ratios are not 1 at lag 0
 }
@@ -55,26 +57,42 @@ internal::ActorCriticLearner& ActorCritic::learner() const {
 
 void ActorCritic::set_reducer(std::shared_ptr<GradientReducer> reducer) { reducer_ = std::move(reducer); }
 
-ActOutput ActorCritic::act(const at::Tensor& obs) const {
+ActOutput ActorCritic::act(const ActInput& in) {
   torch::NoGradGuard no_grad;
-  PolicyValue out = model_->forward(obs.to(at::Device(device_)));
-  return {at::Tensor(), out.logits.to(at::kCPU).contiguous(), out.value.to(at::kCPU).contiguous()};
-}
-
-ActOutput ActorCritic::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
-  ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? sample_gaussian(out.logits, uniforms)
-                                     : sample_categorical(out.logits, uniforms, model_->action_choices());
+  const at::Device device(device_);
+  PolicyValue policy;
+  ActOutput out;
+  if (RecurrentModel* recurrent = model_->recurrent()) {
+    PARL_CHECK(in.state.defined(),
+               "this network has a memory: call act({{obs, uniforms, state}}) and hand the state that it gives back in "
+               "with the next observations");
+    StepOutput step = recurrent->step(in.obs.to(device), in.state.to(device));
+    policy = std::move(step.output);
+    out.state = step.state.to(at::kCPU).contiguous();
+  } else {
+    policy = model_->forward(in.obs.to(device));
+  }
+  out.logits = policy.logits.to(at::kCPU).contiguous();
+  out.value = policy.value.to(at::kCPU).contiguous();
+  const bool gaussian = model_->is_gaussian();
+  if (in.uniforms.defined()) {
+    out.action = gaussian ? sample_gaussian(out.logits, in.uniforms)
+                          : sample_categorical(out.logits, in.uniforms, model_->action_choices());
+  } else {
+    out.action = gaussian ? gaussian_mean(out.logits) : greedy_action(out.logits, model_->action_choices());
+  }
   return out;
 }
 
-ActOutput ActorCritic::predict(const at::Tensor& obs) {
-  ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? gaussian_mean(out.logits) : greedy_action(out.logits, model_->action_choices());
-  return out;
-}
+ActOutput ActorCritic::sample(const at::Tensor& obs, const at::Tensor& uniforms) { return act({obs, uniforms}); }
 
-LearnStats ActorCritic::learn(const Batch& batch, int64_t agent_steps) { return learner().learn(batch, agent_steps); }
+ActOutput ActorCritic::predict(const at::Tensor& obs) { return act({obs}); }
+
+LearnStats ActorCritic::learn(const Batch& batch, int64_t agent_steps) {
+  LearnStats stats = learner().learn(batch, agent_steps);
+  model_->observe(batch.obs.narrow(1, 0, batch.length()));
+  return stats;
+}
 
 Weights ActorCritic::get_state() const { return learner().get_state(); }
 

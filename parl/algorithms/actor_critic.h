@@ -3,11 +3,14 @@
 // (impala.h, a2c.h, ppo.h). What is minimised: policy_loss.h; targets: vtrace.h.
 //
 // One learn() = `epochs` passes over the batch in `minibatches`, one optimizer step each. Of what they consist:
-//   unrolls  whole unrolls in random order; values, ratios, targets are recomputed for each minibatch
+//   unrolls  whole unrolls in random order; values, ratios, targets are recomputed for each minibatch, or, without
+//            recompute_targets, targets are those of the whole batch before the first pass
 //   steps    single steps in random order, as PPO has them; values, ratios and targets of the whole batch are
 //            recomputed at the start of each pass (one more forward) or of the first one only (recompute_targets);
 //            advantages are normalised over the whole batch. Minibatches are less correlated, so few environments
 //            suffice; feed-forward networks only
+// A network with a memory (agent/recurrent.h) learns from whole unrolls, each from the memory that its rollout stored;
+// gradients go back through time to the unroll's beginning.
 // Each minibatch is split over `learner_threads` replicas that read the same parameters; their gradients are added in
 // the order of the replicas. Pieces of at most `micro_batch` steps go through the network at a time. Neither changes
 // the result but for float rounding, and for a given number of threads the result is reproducible bit by bit. The
@@ -99,7 +102,8 @@ struct ActorCriticConfig {
 #define PARL_ACTOR_CRITIC_PASSES_FIELDS                                                                               \
   (epochs, "passes over each batch"), (minibatches, "optimizer steps per pass: the batch is cut into so many parts"), \
       (minibatch_of, "what a minibatch is drawn from: whole unrolls, or single steps (targets once per pass)"),       \
-      (recompute_targets, "minibatches of steps: targets anew for every pass, not only for the first"),               \
+      (recompute_targets,                                                                                             \
+       "targets anew for every pass (minibatches of unrolls: for each), instead of those before the first pass"),     \
       (target_kl,                                                                                                     \
        "ends the passes over a batch once KL(behaviour, current) exceeds it; the first pass is always made; 0: "      \
        "never"),                                                                                                      \
@@ -129,10 +133,12 @@ class ActorCritic : public Algorithm {
 
   ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) override;
   ActOutput predict(const at::Tensor& obs) override;
+  ActOutput act(const ActInput& in) override;
   // agent_steps: collected so far; the schedules depend on it. Statistics, in this order: loss, policy_loss, value_loss
   // (per step), entropy, kl, rho_mean, rho_max_deviation, rho_clipped, c_clipped, ratio_clipped (shares),
   // explained_variance, grad_norm (before clipping), grad_clipped (share of updates), updates, passes, lr,
   // entropy_cost, policy_lag_min/mean/max (learn() calls made before this one minus the version that acted).
+  // What the batch shows goes into the network's statistics of observations, if it has any (models/normalized.h).
   LearnStats learn(const Batch& batch, int64_t agent_steps) override;
 
   // From now on every learn() is one with the reducer's other learners, whose weights and state must be equal.
@@ -145,7 +151,6 @@ class ActorCritic : public Algorithm {
   void set_state(const Weights& state) override;
 
  private:
-  ActOutput act(const at::Tensor& obs) const;
   internal::ActorCriticLearner& learner() const;
 
   std::shared_ptr<Model> model_;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "parl/agent/nonfinite.h"
+#include "parl/agent/recurrent.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 
@@ -45,10 +46,33 @@ bool all_finite(const at::Tensor& tensor) {
 
 }  // namespace
 
-at::Tensor GradientWorker::final_values(const Batch& piece) {
-  if (!piece.final_index.defined() || piece.final_index.numel() == 0) return {};
-  torch::NoGradGuard no_grad;
-  return model_.forward(piece.final_obs.to(device_)).value;
+GradientWorker::Seen GradientWorker::look(const Batch& piece, bool record) {
+  Seen out;
+  at::Tensor memory;  // after the truncated steps
+  if (RecurrentModel* recurrent = model_.recurrent()) {
+    const Sequence sequence = sequence_of(piece, piece.length() + 1, *recurrent, device_);
+    if (record) {
+      SequenceRecording recorded = recurrent->record_sequence(sequence);
+      out.recording = std::move(recorded.recording);
+      memory = std::move(recorded.kept);
+    } else {
+      SequenceOutput seen = recurrent->sequence(sequence);
+      out.output = std::move(seen.output);
+      memory = std::move(seen.kept);
+    }
+  } else if (record) {
+    out.recording = model_.record(piece.obs.flatten(0, 1).to(device_));
+  } else {
+    out.output = model_.forward(piece.obs.flatten(0, 1).to(device_));
+  }
+  if (out.recording) out.output = out.recording->output();
+  if (piece.final_index.defined() && piece.final_index.numel() > 0) {
+    torch::NoGradGuard no_grad;
+    const at::Tensor obs = piece.final_obs.to(device_);
+    RecurrentModel* recurrent = model_.recurrent();
+    out.final_value = recurrent ? recurrent->step(obs, memory).output.value : model_.forward(obs).value;
+  }
+  return out;
 }
 
 int64_t GradientWorker::pieces_of(int64_t count, int64_t rows) const {
@@ -58,10 +82,10 @@ int64_t GradientWorker::pieces_of(int64_t count, int64_t rows) const {
 }
 
 GradientWorker::Piece GradientWorker::forward_piece(const Batch& piece, const PolicyLossOptions& options) {
+  Seen seen = look(piece, true);
   Piece out;
-  out.recording = model_.record(piece.obs.flatten(0, 1).to(device_));
-  const PolicyValue& output = out.recording->output();
-  out.loss = std::make_unique<PolicyLoss>(options, piece, output.logits, output.value, final_values(piece));
+  out.recording = std::move(seen.recording);
+  out.loss = std::make_unique<PolicyLoss>(options, piece, seen.output.logits, seen.output.value, seen.final_value);
   return out;
 }
 
@@ -98,8 +122,8 @@ void GradientWorker::find_targets(const Batch& batch, const std::vector<int64_t>
   for (int64_t i = 0; i < pieces; ++i) {
     const std::vector<int64_t> unrolls = part_of(index, i, pieces);
     const Batch piece = take(batch, unrolls);
-    const PolicyValue output = model_.forward(piece.obs.flatten(0, 1).to(device_));
-    const PolicyLoss loss(options, piece, output.logits, output.value, final_values(piece));
+    const Seen seen = look(piece, false);
+    const PolicyLoss loss(options, piece, seen.output.logits, seen.output.value, seen.final_value);
     const int64_t at = unrolls.front() * batch.length();  // the unrolls of a worker lie side by side
     std::copy(loss.vs().begin(), loss.vs().end(), targets.vs.mutable_data_ptr<float>() + at);
     std::copy(loss.advantage().begin(), loss.advantage().end(), targets.advantage.mutable_data_ptr<float>() + at);
@@ -129,6 +153,35 @@ void GradientWorker::learn_steps(const Batch& batch, const StepTargets& targets,
   }
 }
 
+void GradientWorker::learn_unrolls(const Batch& batch, const StepTargets& targets, const std::vector<int64_t>& index,
+                                   const PolicyLossOptions& options, double scale) {
+  sums_ = {};
+  const int64_t length = batch.length(), pieces = pieces_of(static_cast<int64_t>(index.size()), length);
+  for (int64_t i = 0; i < pieces; ++i) {
+    const std::vector<int64_t> unrolls = part_of(index, i, pieces);
+    const Batch part = take(batch, unrolls);
+    const at::Tensor rows = torch::tensor(unrolls, torch::kLong);
+    const auto targets_of = [&](const at::Tensor& column) {
+      return column.view({-1, length}).index_select(0, rows).flatten();
+    };
+    Piece piece;
+    if (RecurrentModel* recurrent = model_.recurrent()) {
+      Sequence sequence = sequence_of(part, length, *recurrent, device_);
+      sequence.keep = at::Tensor();
+      piece.recording = recurrent->record_sequence(sequence).recording;
+    } else {
+      piece.recording = model_.record(part.obs.narrow(1, 0, length).flatten(0, 1).to(device_));
+    }
+    const PolicyValue& output = piece.recording->output();
+    const auto flat = [](const at::Tensor& column) { return column.flatten(0, 1).cpu().contiguous(); };
+    piece.loss = std::make_unique<PolicyLoss>(options,
+                                              PolicyLoss::Steps{flat(part.action), flat(part.behaviour_logits),
+                                                                targets_of(targets.vs), targets_of(targets.advantage)},
+                                              output.logits, output.value);
+    backward_piece(piece, scale);
+  }
+}
+
 void GradientWorker::backward(double mean, double factor, double scale) {
   sums_ = {};
   for (Piece& piece : kept_) {
@@ -147,7 +200,8 @@ ActorCriticLearner::ActorCriticLearner(Model& model, const ActorCriticConfig& co
                                                     : Schedule(config.entropy_schedule)),
       parameters_(model),
       optimizer_(parameters_, optimizer_config(config)),
-      team_(static_cast<int>(config.learner_threads)) {
+      team_(static_cast<int>(config.learner_threads)),
+      own_targets_(config.minibatch_of == MinibatchOf::kUnrolls && config.recompute_targets) {
   for (int64_t i = 0; i < config.shards; ++i)
     rngs_.emplace_back(static_cast<uint64_t>(config.shuffle_seed), static_cast<uint64_t>(i));
   PARL_CHECK(config.learner_threads == 1 || replicas, "learner-threads {} needs a factory for replicas of the model",
@@ -174,6 +228,7 @@ LearnStats ActorCriticLearner::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   for (auto& replica : replica_parameters_)
     replica->bump_versions();  // set_weights() may have been called on the model
+  copy_buffers();
   const bool of_steps = config_.minibatch_of == MinibatchOf::kSteps;
   const int64_t items = of_steps ? batch.steps() : batch.unrolls();
   PARL_CHECK_EQ(batch.unrolls() % config_.shards, 0, "a batch of {} shards consists of as many equal parts",
@@ -192,7 +247,7 @@ LearnStats ActorCriticLearner::learn(const Batch& batch, int64_t agent_steps) {
   Totals totals;
   bool go_on = true;
   for (int64_t pass = 0; pass < config_.epochs && go_on; ++pass) {
-    if (of_steps && (pass == 0 || config_.recompute_targets)) find_targets(batch, options);
+    if (!own_targets_ && (pass == 0 || config_.recompute_targets)) find_targets(batch, options);
     const std::vector<std::vector<int64_t>> orders = draw_orders(items);
     for (int64_t i = 0; i < config_.minibatches && go_on; ++i) {
       go_on = learn_minibatch(batch, minibatch(orders, items, i), options, lr, pass > 0, totals);
@@ -245,6 +300,15 @@ void ActorCriticLearner::find_targets(const Batch& batch, const PolicyLossOption
   targets_.advantage.sub_(n.mean).mul_(n.factor);
 }
 
+void ActorCriticLearner::copy_buffers() {
+  torch::NoGradGuard no_grad;
+  const auto from = model_.named_buffers();
+  for (const auto& replica : replica_models_) {
+    auto to = replica->named_buffers();
+    for (const auto& buffer : from) to[buffer.key()].copy_(buffer.value());
+  }
+}
+
 LossSums ActorCriticLearner::sums() const {
   LossSums sums;
   for (const GradientWorker& worker : workers_) sums += worker.sums();
@@ -253,11 +317,16 @@ LossSums ActorCriticLearner::sums() const {
 
 LossSums ActorCriticLearner::compute_gradients(const Batch& batch, const std::vector<int64_t>& index,
                                                const PolicyLossOptions& options, double scale) {
-  if (config_.minibatch_of == MinibatchOf::kUnrolls) return unroll_gradients(batch, index, options, scale);
+  if (own_targets_) return unroll_gradients(batch, index, options, scale);
   team_.run([&](int i) {
     GradientWorker& worker = workers_[static_cast<size_t>(i)];
+    const std::vector<int64_t> part = part_of(index, i, team_.size());
     worker.parameters().zero_gradients();
-    worker.learn_steps(batch, targets_, part_of(index, i, team_.size()), options, scale);
+    if (config_.minibatch_of == MinibatchOf::kUnrolls) {
+      worker.learn_unrolls(batch, targets_, part, options, scale);
+    } else {
+      worker.learn_steps(batch, targets_, part, options, scale);
+    }
   });
   return sums();
 }
@@ -405,6 +474,7 @@ void ActorCriticLearner::throw_nonfinite(const Batch& batch, const std::string& 
   const std::pair<const char*, const at::Tensor&> inputs[] = {{"obs", batch.obs},
                                                               {"final_obs", batch.final_obs},
                                                               {"reward", batch.reward},
+                                                              {"state", batch.state},
                                                               {"behaviour_logits", batch.behaviour_logits}};
   for (const auto& [input, tensor] : inputs) {
     if (name.empty() && tensor.defined() && !all_finite(tensor)) name = input;

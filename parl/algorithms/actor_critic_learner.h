@@ -40,9 +40,11 @@ class GradientWorker {
   // Targets of the unrolls `index` into columns over the whole batch, in the order of its steps.
   void find_targets(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
                     StepTargets& targets);
-  // Forward and gradient of the single steps `index` (b * T + t) of the batch.
+  // Forward and gradient, with these targets, of the single steps `index` (b * T + t) of the batch, or of its unrolls.
   void learn_steps(const Batch& batch, const StepTargets& targets, const std::vector<int64_t>& index,
                    const PolicyLossOptions& options, double scale);
+  void learn_unrolls(const Batch& batch, const StepTargets& targets, const std::vector<int64_t>& index,
+                     const PolicyLossOptions& options, double scale);
   // The gradients of what was kept, with advantages (A - mean) * factor.
   void backward(double mean, double factor, double scale);
 
@@ -54,7 +56,14 @@ class GradientWorker {
     std::unique_ptr<Recording> recording;
     std::unique_ptr<PolicyLoss> loss;
   };
-  at::Tensor final_values(const Batch& piece);
+  // The network over the T + 1 observations of a piece's unrolls, and V(final observations). Only `record` leaves a
+  // recording.
+  struct Seen {
+    std::unique_ptr<Recording> recording;
+    PolicyValue output;
+    at::Tensor final_value;
+  };
+  Seen look(const Batch& piece, bool record);
   // Into how many pieces `count` items of `rows` observations each are cut.
   int64_t pieces_of(int64_t count, int64_t rows) const;
   Piece forward_piece(const Batch& piece, const PolicyLossOptions& options);
@@ -93,6 +102,8 @@ class ActorCriticLearner {
   LossSums unroll_gradients(const Batch& batch, const std::vector<int64_t>& index, const PolicyLossOptions& options,
                             double scale);
   void find_targets(const Batch& batch, const PolicyLossOptions& options);
+  // Buffers are not shared with the replicas, as parameters are.
+  void copy_buffers();
   LossSums sums() const;  // over the workers
   int64_t learners() const { return reducer_ ? reducer_->size() : 1; }
   // Replaces every value by its sum over all learners. Throws at all of them when one is not `finite`.
@@ -120,9 +131,10 @@ class ActorCriticLearner {
   std::vector<GradientWorker> workers_;
   ThreadTeam team_;
   GradientReducer* reducer_ = nullptr;
-  std::vector<CounterRng> rngs_;      // of the shards of this learner's batch
-  std::vector<int64_t> positions_;    // of all learners' streams after the newest learn(); empty: alone
-  StepTargets targets_;  // of this pass, where minibatches are of steps
+  std::vector<CounterRng> rngs_;    // of the shards of this learner's batch
+  std::vector<int64_t> positions_;  // of all learners' streams after the newest learn(); empty: alone
+  StepTargets targets_;             // of this pass or of all, where minibatches do not find their own
+  bool own_targets_;                // minibatches find their own
   int64_t learn_calls_ = 0;
 };
 

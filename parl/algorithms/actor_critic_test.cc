@@ -100,7 +100,6 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
                  MinibatchOf of = MinibatchOf::kUnrolls) {
   SCOPED_TRACE(name + " threads " + std::to_string(threads));
   ActorCriticConfig config = config_of(reference.cases[name]);
-  if (of == MinibatchOf::kUnrolls && !config.recompute_targets) return;  // minibatches of unrolls always recompute
   config.minibatch_of = of;
   config.learner_threads = threads;
   config.micro_batch = micro_batch;
@@ -169,9 +168,6 @@ TEST(ActorCritic, TheAlgorithmsAreItsSettings) {
   EXPECT_EQ(PpoConfig().estimator, Estimator::kGae);
   EXPECT_FALSE(PpoConfig().recompute_targets);
   EXPECT_GT(PpoConfig().clip, 0);
-  PpoConfig ppo;
-  ppo.minibatch_of = MinibatchOf::kUnrolls;
-  EXPECT_THROW(Ppo(make_mlp(), ppo), Error);  // whole unrolls always recompute
 }
 
 // -------------------------------------------------------------------------------------------------- other promises

@@ -25,25 +25,26 @@ at::Tensor Independent::rows_of(size_t agent, const at::Tensor& rows) const {
 
 ActOutput Independent::together(const std::vector<ActOutput>& parts) const {
   const auto merge = [&](auto member) {
+    if (!(parts[0].*member).defined()) return at::Tensor();
     std::vector<at::Tensor> list;
     for (const ActOutput& part : parts) list.push_back(part.*member);
     return torch::stack(list, 1).flatten(0, 1);
   };
-  return {merge(&ActOutput::action), merge(&ActOutput::logits), merge(&ActOutput::value)};
+  return {merge(&ActOutput::action), merge(&ActOutput::logits), merge(&ActOutput::value), merge(&ActOutput::state)};
 }
 
-ActOutput Independent::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
+ActOutput Independent::act(const ActInput& in) {
   std::vector<ActOutput> parts;
-  for (size_t i = 0; i < agents_.size(); ++i)
-    parts.push_back(algorithms_[i]->sample(rows_of(i, obs), rows_of(i, uniforms)));
+  for (size_t i = 0; i < agents_.size(); ++i) {
+    const auto own = [&](const at::Tensor& rows) { return rows.defined() ? rows_of(i, rows) : rows; };
+    parts.push_back(algorithms_[i]->act({own(in.obs), own(in.uniforms), own(in.state)}));
+  }
   return together(parts);
 }
 
-ActOutput Independent::predict(const at::Tensor& obs) {
-  std::vector<ActOutput> parts;
-  for (size_t i = 0; i < agents_.size(); ++i) parts.push_back(algorithms_[i]->predict(rows_of(i, obs)));
-  return together(parts);
-}
+ActOutput Independent::sample(const at::Tensor& obs, const at::Tensor& uniforms) { return act({obs, uniforms}); }
+
+ActOutput Independent::predict(const at::Tensor& obs) { return act({obs}); }
 
 LearnStats Independent::learn(const Batch& batch, int64_t agent_steps) {
   const auto n = static_cast<int64_t>(agents_.size());

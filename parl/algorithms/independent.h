@@ -22,6 +22,7 @@ class Independent : public Algorithm {
 
   ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) override;
   ActOutput predict(const at::Tensor& obs) override;
+  ActOutput act(const ActInput& in) override;
   LearnStats learn(const Batch& batch, int64_t agent_steps) override;
   Model& model() override { return algorithms_[0]->model(); }  // the first agent's
   int64_t learner_threads() const override;

@@ -1,5 +1,5 @@
 // Ppo: proximal policy optimization with the clipped objective (Schulman et al. 2017, arXiv 1707.06347) and GAE.
-// Targets and advantages are computed once per batch, as in the paper; recompute_targets does it before every pass
+// Targets and advantages are computed once per batch, as in the paper; recompute_targets does it for every pass
 // (Andrychowicz et al. 2020, arXiv 2006.05990, section 3.5). How it learns: actor_critic.h. Its batches must be
 // on-policy: train it with max_lag 0.
 #pragma once

@@ -7,7 +7,25 @@
 #include <deque>
 #include <limits>
 
+#include "parl/core/fields.h"
+
 namespace parl {
+
+// Count, mean and variance in a form that travels and can be merged: the result is that of all values together.
+struct Moments {
+  double count = 0, mean = 0, squares = 0;  // squares: sum of (x - mean)^2
+
+  void add(double x) { merge({1, x, 0}); }
+  void merge(const Moments& o) {
+    if (o.count == 0) return;
+    const double all = count + o.count, difference = o.mean - mean;
+    mean += difference * (o.count / all);
+    squares += o.squares + difference * difference * (count * o.count / all);
+    count = all;
+  }
+  double variance() const { return count > 0 ? squares / count : std::numeric_limits<double>::quiet_NaN(); }
+};
+PARL_FIELDS(Moments, count, mean, squares);
 
 // Mean, deviation, minimum and maximum of everything added (Welford).
 class RunningStat {

@@ -51,6 +51,8 @@ Batch BatchBuffer::assemble(std::span<const Rollout> rollouts) {
   out.terminated = stack(b.terminated, rollouts, &Rollout::terminated, "terminated");
   out.truncated = stack(b.truncated, rollouts, &Rollout::truncated, "truncated");
 
+  if (rollouts[0].state.size() > 0) out.state = stack(b.state, rollouts, &Rollout::state, "state");
+
   std::vector<at::Tensor> index, final_obs, version;
   int64_t first_step = 0;
   for (const Rollout& r : rollouts) {

@@ -51,6 +51,25 @@ TEST(BatchBuffer, StacksRolloutsAndRebasesFinals) {
   batch.check();
 }
 
+TEST(BatchBuffer, StacksMemories) {
+  std::vector<Rollout> rollouts;
+  rollouts.push_back(make(2, 3, 0, {1}));
+  rollouts.push_back(make(1, 3, 0, {}));
+  rollouts[0].state = filled<float>({2, 4}, 10);
+  rollouts[1].state = filled<float>({1, 4}, 20);
+  BatchBuffer buffer;
+  const Batch batch = buffer.assemble(rollouts);
+  batch.check();
+  EXPECT_EQ(batch.state[1][0].item<float>(), 14);
+  EXPECT_EQ(batch.state[2][3].item<float>(), 23);
+  EXPECT_EQ(batch.slice(1, 2).state[1][3].item<float>(), 23);
+  EXPECT_EQ(batch.select(torch::tensor({int64_t{2}, int64_t{0}})).state[0][0].item<float>(), 20);
+  rollouts[1].state = filled<float>({1, 5}, 20);
+  EXPECT_THROW(buffer.assemble(rollouts), Error);
+  rollouts[1].state = Array();
+  EXPECT_THROW(buffer.assemble(rollouts), Error);
+}
+
 TEST(BatchBuffer, ReusesItsMemory) {
   std::vector<Rollout> rollouts;
   rollouts.push_back(make(2, 3, 0, {}));

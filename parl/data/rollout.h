@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parl/core/fields.h"
+#include "parl/core/stats.h"
 #include "parl/env/env.h"
 #include "parl/wire/array.h"
 
@@ -30,6 +31,8 @@ struct Rollout {
   Array truncated;                // [B, T] bool
   Array final_index;              // [F] int64, ascending
   Array final_obs;                // [F, ...obs_shape]
+  Array state;                    // [B, S] float32: a recurrent network's memory before obs[:, 0]; else empty
+  Moments returns;                // of the discounted return so far after each step, for normalised rewards
   std::vector<Episode> episodes;  // finished during this rollout
   double env_seconds = 0;         // wall time spent in environments, in acting, and in all
   double act_seconds = 0;
@@ -40,6 +43,6 @@ struct Rollout {
   int64_t steps() const { return unrolls() * length(); }
 };
 PARL_FIELDS(Rollout, actor, sequence, version, obs, action, behaviour_logits, reward, terminated, truncated,
-            final_index, final_obs, episodes, env_seconds, act_seconds, wall_seconds);
+            final_index, final_obs, state, returns, episodes, env_seconds, act_seconds, wall_seconds);
 
 }  // namespace parl

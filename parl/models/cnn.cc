@@ -15,7 +15,7 @@ void check_image_spec(const ModelSpec& spec, const char* model) {
              model, spec.obs_shape.size());
   PARL_CHECK(spec.obs_dtype == DType::kU8 || spec.obs_dtype == DType::kF32, "{} needs uint8 or float32 images, got {}",
              model, dtype_name(spec.obs_dtype));
-  PARL_CHECK(spec.num_actions > 0, "{} has a policy over Discrete actions; this environment's actions are continuous",
+  PARL_CHECK(spec.action_size == 0, "{} has a policy over Discrete actions; this environment's actions are continuous",
              model);
 }
 
@@ -61,15 +61,17 @@ Cnn::Cnn(const ModelSpec& spec, std::vector<ConvLayer> layers) : spec_(spec), la
   }
   PARL_CHECK(height == 1 && width == 1, "the last convolution must leave one pixel (kernel 0), it leaves {}x{}", height,
              width);
-  torch::nn::Linear policy(channels, spec.num_actions), value(channels, 1);
-  orthogonal_init(policy->weight, policy->bias, kPolicyGain);
-  orthogonal_init(value->weight, value->bias, 1.0);
-  register_module("policy", policy);
-  register_module("value", value);
-  policy_weight_ = policy->weight;
-  policy_bias_ = policy->bias;
-  value_weight_ = value->weight;
-  value_bias_ = value->bias;
+  if (!spec.headless()) {
+    torch::nn::Linear policy(channels, spec.num_actions), value(channels, 1);
+    orthogonal_init(policy->weight, policy->bias, kPolicyGain);
+    orthogonal_init(value->weight, value->bias, 1.0);
+    register_module("policy", policy);
+    register_module("value", value);
+    policy_weight_ = policy->weight;
+    policy_bias_ = policy->bias;
+    value_weight_ = value->weight;
+    value_bias_ = value->bias;
+  }
   internal::NetworkTensors tensors{weights_, biases_, policy_weight_, policy_bias_, value_weight_, value_bias_};
   fused_ = internal::FusedBackend::make(spec_, layers_, std::move(tensors));
 }
@@ -97,6 +99,7 @@ PolicyValue Cnn::forward_with_torch(const at::Tensor& obs) {
     x = x.relu();
   }
   x = x.flatten(1);
+  if (spec_.headless()) return {x, at::Tensor()};
   return {at::linear(x, policy_weight_, policy_bias_), at::linear(x, value_weight_, value_bias_).squeeze(-1)};
 }
 

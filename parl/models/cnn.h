@@ -3,6 +3,7 @@
 // Weights are "conv1.weight" [out, in, k, k] (channels-last memory) and "conv1.bias", ..., "policy.weight",
 // "value.weight" and their biases. A linear layer after the convolutions is written as a convolution over all that is
 // left (kernel 0): the same numbers, without PyTorch's reordering of pixels. uint8 pixels count as pixel / 255.
+// A headless spec (agent/spec.h) leaves policy and value out: the features are the last convolution's.
 // Observations: [N, H, W, C] uint8 or float32. Thread rule: one thread at a time.
 //
 // On the CPU, where AVX-512 is compiled in (PARL_NATIVE), forward() without gradients and record() run hand-written
@@ -26,7 +27,7 @@ struct ConvLayer {
 
 std::vector<ConvLayer> atari42_layers();         // PARL 1.1's A2C / IMPALA network
 std::vector<ConvLayer> nature_layers();          // Mnih et al. 2015, doi 10.1038/nature14236
-std::vector<ConvLayer> impala_shallow_layers();  // Espeholt et al. 2018, arXiv 1802.01561, without the LSTM
+std::vector<ConvLayer> impala_shallow_layers();  // Espeholt et al. 2018, arXiv 1802.01561, without the LSTM (lstm.h)
 std::vector<ConvLayer> minatar_layers();         // Young & Tian 2019, arXiv 1903.03176, for 10 x 10 cells
 
 namespace internal {

@@ -1,6 +1,7 @@
 // Mlp: fully connected tanh layers over the flattened observation, then a policy and a value head.
 // Weights: "layer1.weight", ..., "policy.weight", "value.weight" and biases, as torch.nn.Linear has them.
 // "log_std" [A] too for continuous actions: deviations that do not depend on the observation, 1 at the start.
+// A headless spec (agent/spec.h) makes the layers alone.
 // Observations of any shape and number type (uint8 counts as x / 255). Discrete or continuous actions. One thread at a
 // time.
 #pragma once

@@ -11,6 +11,7 @@
 #include "parl/agent/checkpoint_files.h"
 #include "parl/agent/gaussian.h"
 #include "parl/agent/per_agent.h"
+#include "parl/agent/recurrent.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tanh_gaussian.h"
 #include "parl/agent/tensor_array.h"
@@ -98,14 +99,32 @@ Policy::Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh, std::opt
   model_->eval();
 }
 
-PolicyValue Policy::forward(const at::Tensor& obs) const {
+PolicyValue Policy::forward(const at::Tensor& obs) {
   torch::NoGradGuard no_grad;
-  PolicyValue out = model_->forward(obs);
+  PolicyValue out;
+  if (RecurrentModel* recurrent = model_->recurrent()) {
+    if (!memory_.defined()) memory_ = recurrent->initial_state(obs.size(0));
+    PARL_CHECK(memory_.size(0) == obs.size(0),
+               "this policy remembers {} environments, here are observations of {}: call reset() first", memory_.size(0),
+               obs.size(0));
+    StepOutput step = recurrent->step(obs, memory_);
+    memory_ = step.state;
+    out = std::move(step.output);
+  } else {
+    out = model_->forward(obs);
+  }
   if (atoms_) out.logits = atoms_->q_values(out.logits);
   return out;
 }
 
-at::Tensor Policy::act(const at::Tensor& obs) const {
+void Policy::reset(const at::Tensor& rows) {
+  if (!memory_.defined()) return;
+  PARL_CHECK(rows.dim() == 1 && rows.size(0) == memory_.size(0) && rows.scalar_type() == at::kBool,
+             "reset() takes [{}] bool: which of the environments begin anew", memory_.size(0));
+  memory_ = memory_ * rows.logical_not().unsqueeze(1);
+}
+
+at::Tensor Policy::act(const at::Tensor& obs) {
   const at::Tensor policy = forward(obs).logits;
   if (!spec_.action_choices.empty()) return greedy_action(policy.cpu().contiguous(), spec_.action_choices);
   if (spec_.action_size == 0) return policy.argmax(1);
@@ -126,21 +145,21 @@ at::Tensor Policy::one(std::span<const std::byte> obs) const {
   return one;
 }
 
-int64_t Policy::act(std::span<const std::byte> obs) const {
+int64_t Policy::act(std::span<const std::byte> obs) {
   PARL_CHECK(spec_.action_size == 0, "this policy's actions are {} floats: use act_values()", spec_.action_size);
   PARL_CHECK(spec_.action_choices.empty(), "this policy's actions are {} numbers: use act_indices()",
              spec_.action_choices.size());
   return act(one(obs)).item<int64_t>();
 }
 
-std::vector<int64_t> Policy::act_indices(std::span<const std::byte> obs) const {
+std::vector<int64_t> Policy::act_indices(std::span<const std::byte> obs) {
   PARL_CHECK(!spec_.action_choices.empty(),
              "this policy's actions are not of several numbers: use act() or act_values()");
   const at::Tensor action = act(one(obs));
   return {action.const_data_ptr<int64_t>(), action.const_data_ptr<int64_t>() + action.numel()};
 }
 
-std::vector<float> Policy::act_values(std::span<const std::byte> obs) const {
+std::vector<float> Policy::act_values(std::span<const std::byte> obs) {
   PARL_CHECK(spec_.action_size > 0, "this policy chooses among {} actions: use act()", spec_.num_actions);
   const at::Tensor action = act(one(obs));
   return {action.const_data_ptr<float>(), action.const_data_ptr<float>() + spec_.action_size};

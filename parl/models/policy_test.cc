@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "parl/agent/recurrent.h"
 #include "parl/agent/safetensors.h"
 #include "parl/core/check.h"
 #include "parl/core/error_of.h"
@@ -52,6 +53,31 @@ TEST(Policy, ActsAsTheNetworkThatWasSaved) {
     EXPECT_EQ(policy->act(std::span(static_cast<const std::byte*>(obs[2].const_data_ptr()), bytes)),
               expected[2].argmax().item<int64_t>());
     EXPECT_THROW(policy->act(std::span(static_cast<const std::byte*>(obs[2].const_data_ptr()), bytes - 1)), Error);
+  }
+}
+
+TEST(Policy, RemembersItsEpisodes) {
+  Folder folder;
+  const ModelSpec spec{{4}, DType::kF32, 3, 0};
+  const auto model = save(folder.path / "w.safetensors", "mlp_lstm", spec, 3);
+  const auto policy = load_policy((folder.path / "w.safetensors").string());
+  torch::NoGradGuard no_grad;
+  RecurrentModel& lstm = *model->recurrent();
+  const at::Tensor first = torch::randn({2, 4}), second = torch::randn({2, 4}), third = torch::randn({2, 4});
+  const auto logits = [&](const at::Tensor& obs, at::Tensor& memory) {
+    StepOutput out = lstm.step(obs, memory);
+    memory = out.state;
+    return out.output.logits;
+  };
+  for (int episode = 0; episode < 2; ++episode) {
+    at::Tensor memory = lstm.initial_state(2);
+    EXPECT_TRUE(policy->forward(first).logits.equal(logits(first, memory)));
+    EXPECT_TRUE(policy->act(second).equal(logits(second, memory).argmax(1)));
+    memory[1].zero_();
+    policy->reset(torch::tensor({false, true}));
+    EXPECT_TRUE(policy->forward(third).logits.equal(logits(third, memory)));
+    EXPECT_THAT(error_of([&] { policy->act(torch::randn({3, 4})); }), ::testing::HasSubstr("reset()"));
+    policy->reset();
   }
 }
 

@@ -6,12 +6,27 @@
 #include "parl/core/check.h"
 #include "parl/models/cnn.h"
 #include "parl/models/dict_net.h"
+#include "parl/models/lstm.h"
 #include "parl/models/mlp.h"
 #include "parl/models/norm.h"
+#include "parl/models/normalized.h"
 #include "parl/models/relu_mlp.h"
 #include "parl/models/resnet.h"
 
 namespace parl {
+namespace {
+
+// A network as it is, and with a memory of `units` between its layers, which end in `features` floats, and its heads.
+void add_both(ModelRegistry& models, const std::string& name, const std::string& help, int64_t features, int64_t units,
+              ModelFactory factory) {
+  models.add(name + "_lstm", fmt::format("the layers of {}, then an LSTM of {}", name, units),
+             [=](const ModelSpec& spec) {
+               return std::make_shared<LstmModel>(spec, factory(trunk_spec(spec)), features, units);
+             });
+  models.add(name, help, factory);
+}
+
+}  // namespace
 
 void ModelRegistry::add(const std::string& name, const std::string& help, ModelFactory factory) {
   PARL_CHECK(factory != nullptr, "model '{}' needs a factory", name);
@@ -27,15 +42,20 @@ void ModelRegistry::add(const std::string& name, const std::string& help, ModelF
   PARL_CHECK(entries_.emplace(name, Entry{help, std::move(whole)}).second, "a model named '{}' exists already", name);
 }
 
-const ModelFactory& ModelRegistry::factory(const std::string& name) const {
+ModelFactory ModelRegistry::factory(const std::string& name) const {
+  if (name.starts_with(kNormalized)) {
+    return [network = factory(name.substr(std::string(kNormalized).size()))](const ModelSpec& spec) {
+      return normalized(network(spec), spec);
+    };
+  }
   auto found = entries_.find(name);
   if (found == entries_.end()) raise("unknown model '{}'{}", name, did_you_mean(name, names()));
   return found->second.factory;
 }
 
 const std::string& ModelRegistry::help(const std::string& name) const {
-  factory(name);
-  return entries_.at(name).help;
+  factory(name);  // throws for an unknown one
+  return entries_.at(name.substr(name.starts_with(kNormalized) ? std::string(kNormalized).size() : 0)).help;
 }
 
 std::vector<std::string> ModelRegistry::names() const {
@@ -66,8 +86,11 @@ std::vector<std::string> ModelRegistry::critic_names() const {
 
 ModelRegistry builtin_models() {
   ModelRegistry models;
-  models.add("mlp", "two hidden layers of 64, tanh; for vectors",
-             [](const ModelSpec& spec) { return std::make_shared<Mlp>(spec); });
+  const auto cnn = [](std::vector<ConvLayer> (*layers)()) {
+    return [layers](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, layers()); };
+  };
+  add_both(models, "mlp", "two hidden layers of 64, tanh; for vectors", 64, 64,
+           [](const ModelSpec& spec) { return std::make_shared<Mlp>(spec); });
   for (const int64_t size : {int64_t{64}, int64_t{256}}) {
     const std::vector<int64_t> hidden = {size, size};
     const std::string name = "mlp" + std::to_string(size), help = fmt::format("two hidden layers of {}, ReLU", size);
@@ -78,22 +101,20 @@ ModelRegistry builtin_models() {
   models.add_critic("mlp", "two hidden layers of 64, ReLU", [](const ModelSpec& spec) {
     return std::make_shared<MlpCritic>(spec, std::vector<int64_t>{64, 64});
   });
-  models.add("atari42", "PARL's network for 42x42 images: conv 16, 32, 256",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, atari42_layers()); });
-  models.add("nature", "Mnih et al. 2015: conv 32, 64, 64, linear 512",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, nature_layers()); });
-  models.add("impala_shallow", "Espeholt et al. 2018, small: conv 16, 32, linear 256",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, impala_shallow_layers()); });
-  models.add("minatar", "Young & Tian 2019, for boards of 3x3 cells and more: conv 16, linear 128",
-             [](const ModelSpec& spec) { return std::make_shared<Cnn>(spec, minatar_layers()); });
+  add_both(models, "atari42", "PARL's network for 42x42 images: conv 16, 32, 256", 256, 256, cnn(atari42_layers));
+  add_both(models, "nature", "Mnih et al. 2015: conv 32, 64, 64, linear 512", 512, 256, cnn(nature_layers));
+  add_both(models, "impala_shallow", "Espeholt et al. 2018, small: conv 16, 32, linear 256", 256, 256,
+           cnn(impala_shallow_layers));
+  add_both(models, "minatar", "Young & Tian 2019, for boards of 3x3 cells and more: conv 16, linear 128", 128, 128,
+           cnn(minatar_layers));
   models.add("mlp_norm", "two hidden layers of 128, LayerNorm, ReLU; for vectors, with pqn",
              [](const ModelSpec& spec) { return std::make_shared<MlpNorm>(spec); });
   models.add("minatar_norm", "minatar with LayerNorm, for pqn",
              [](const ModelSpec& spec) { return std::make_shared<CnnNorm>(spec, minatar_layers()); });
   models.add("nature_norm", "nature with LayerNorm, for pqn",
              [](const ModelSpec& spec) { return std::make_shared<CnnNorm>(spec, nature_layers()); });
-  models.add("impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256",
-             [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
+  add_both(models, "impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256", 256,
+           256, [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
   models.add("dict", "for observations of parts: convolutions for images, a layer for each other part, two for all",
              [](const ModelSpec& spec) { return std::make_shared<DictNet>(spec); });
   return models;

@@ -9,8 +9,9 @@
 // with it. Built in: mlp, mlp64, mlp256.
 // Built in: mlp (any array), mlp64 and mlp256 (continuous control), dict (observations of parts), minatar (small boards),
 // atari42 (PARL's 42x42 network), nature, impala_shallow, impala_deep (images); mlp_norm, minatar_norm, nature_norm: with
-// LayerNorm. Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the
-// near ones.
+// LayerNorm; mlp, minatar and the images' with a memory as NAME_lstm (lstm.h): mlp_lstm, atari42_lstm, ...; and any of the
+// registry's, own ones included, behind statistics of its observations as normalized:NAME (normalized.h).
+// Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near ones.
 #pragma once
 
 #include <map>
@@ -26,7 +27,7 @@ class ModelRegistry {
  public:
   void add(const std::string& name, const std::string& help, ModelFactory factory);
   std::shared_ptr<Model> make(const std::string& name, const ModelSpec& spec) const { return factory(name)(spec); }
-  const ModelFactory& factory(const std::string& name) const;
+  ModelFactory factory(const std::string& name) const;
   const std::string& help(const std::string& name) const;
   std::vector<std::string> names() const;
 

@@ -25,6 +25,7 @@ ImpalaDeep::ImpalaDeep(const ModelSpec& spec, std::vector<int64_t> channels, int
     width = (width + 1) / 2;
   }
   hidden_ = add_linear("hidden", in * height * width, hidden, kReluGain);
+  if (spec.headless()) return;
   policy_ = add_linear("policy", hidden, spec.num_actions, kPolicyGain);
   value_ = add_linear("value", hidden, 1, 1.0);
 }
@@ -60,6 +61,7 @@ PolicyValue ImpalaDeep::forward(const at::Tensor& obs) {
     }
   }
   x = at::linear(x.relu().contiguous().flatten(1), hidden_.weight, hidden_.bias).relu();
+  if (spec_.headless()) return {x, at::Tensor()};
   return {at::linear(x, policy_.weight, policy_.bias), at::linear(x, value_.weight, value_.bias).squeeze(-1)};
 }
 

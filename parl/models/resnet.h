@@ -1,7 +1,9 @@
-// ImpalaDeep: the deep residual network of Espeholt et al. 2018 (arXiv 1802.01561, figure 3, right), without its LSTM.
+// ImpalaDeep: the deep residual network of Espeholt et al. 2018 (arXiv 1802.01561, figure 3, right), without its LSTM
+// (lstm.h).
 //
 // Three sections of 16, 32, 32 channels: convolution 3x3, max-pooling 3x3 / 2, two residual blocks of two 3x3
-// convolutions; then ReLU, linear 256, ReLU, policy and value. 1.1 M parameters at 84x84x4. Observations: [N, H, W, C]
+// convolutions; then ReLU, linear 256, ReLU, policy and value. A headless spec
+// (agent/spec.h) leaves those two out. 1.1 M parameters at 84x84x4. Observations: [N, H, W, C]
 // uint8 (counted as x / 255) or float32. Thread rule: one thread at a time.
 #pragma once
 

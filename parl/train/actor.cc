@@ -28,6 +28,8 @@ struct Actor::Impl {
   ModelSpec spec;
   std::unique_ptr<RecordedUnrolls> recorded;
   std::vector<float> env_actions;  // [B * A]
+  at::Tensor memory;               // [B, S]: a recurrent network's, before the next observations
+  std::vector<double> returns;     // [B]: discounted, of the episodes so far
 
   explicit Impl(ActorConfig c) : config(std::move(c)) {
     at::set_num_threads(1);  // parallelism comes from our own threads
@@ -48,6 +50,8 @@ struct Actor::Impl {
     samplers = make_samplers(config);
     results.resize(static_cast<size_t>(config.envs));
     uniforms = make_uniforms(spec, config.envs);
+    memory = make_memory(algorithm->model(), config.envs);
+    returns.resize(results.size());
     next_obs = Array::empty(spec.obs_dtype, obs_shape({config.envs}));
   }
 
@@ -85,13 +89,15 @@ struct Actor::Impl {
     r.reward = Array::empty(DType::kF32, {B, T});
     r.terminated = Array::empty(DType::kBool, {B, T});
     r.truncated = Array::empty(DType::kBool, {B, T});
+    if (memory.defined()) r.state = to_array(memory);
     return r;
   }
 
   // Acts on row t of every environment and stores what was done.
   ActOutput act(Rollout& r, const at::Tensor& obs, int64_t t) {
     draw_uniforms(samplers, uniforms);
-    ActOutput out = algorithm->sample(obs.select(1, t), uniforms);
+    ActOutput out = algorithm->act({obs.select(1, t), uniforms, memory});
+    memory = out.state;
     tensor_view(r.action).select(1, t).copy_(out.action);
     tensor_view(r.behaviour_logits).select(1, t).copy_(out.logits);
     return out;
@@ -99,17 +105,25 @@ struct Actor::Impl {
 
   void record(Rollout& r, int64_t t) {
     const int64_t T = config.length;
+    forget_ended(memory, results);
     for (int64_t b = 0; b < config.envs; ++b) {
       const StepResult& s = results[static_cast<size_t>(b)];
       const int64_t at = b * T + t;
       r.reward.data<float>()[at] = s.reward;
       r.terminated.data<bool>()[at] = s.terminated;
       r.truncated.data<bool>()[at] = s.truncated;
+      if (config.return_discount >= 0) add_return(r, static_cast<size_t>(b), s);
       if (s.truncated && !s.terminated) {
         const auto last = envs->final_observation(static_cast<int>(b));
         finals.emplace_back(at, std::vector<std::byte>(last.begin(), last.end()));
       }
     }
+  }
+
+  void add_return(Rollout& r, size_t b, const StepResult& s) {
+    returns[b] = returns[b] * config.return_discount + s.reward;
+    r.returns.add(returns[b]);
+    if (s.done()) returns[b] = 0;
   }
 
   void write_finals(Rollout& r) {
@@ -191,6 +205,8 @@ ActorState Actor::save_state() {
     state.env_state.resize(bytes.size());
     std::memcpy(state.env_state.data(), bytes.data(), bytes.size());
     state.obs = impl_->next_obs;
+    if (impl_->memory.defined()) state.memory = to_array(impl_->memory);
+    if (impl_->config.return_discount >= 0) state.returns = impl_->returns;
   }
   return state;
 }
@@ -210,6 +226,13 @@ void Actor::load_state(const ActorState& state) {
   impl_->envs->load_state(std::as_bytes(std::span(state.env_state)));
   PARL_CHECK(state.obs.shape() == impl_->next_obs.shape() && state.obs.dtype() == impl_->next_obs.dtype(),
              "the saved actor's observations have another shape: continue with the same environment options");
+  if (impl_->memory.defined()) {
+    const at::Tensor memory = to_tensor(state.memory);
+    PARL_CHECK(memory.sizes() == impl_->memory.sizes(),
+               "the saved actor's network had another memory: continue with the same --model");
+    impl_->memory = memory;
+  }
+  if (state.returns.size() == impl_->returns.size()) impl_->returns = state.returns;
   impl_->next_obs = state.obs;
   impl_->started = true;
 }

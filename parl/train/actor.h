@@ -23,7 +23,7 @@ namespace parl {
 struct ActorConfig {
   std::string env;
   std::map<std::string, std::string> env_args;
-  std::string model;      // a name of the model registry
+  std::string model;      // a name of the model registry (TrainConfig::network())
   std::string policies = "shared";  // see TrainConfig
   std::string algorithm;  // whose way of acting
   std::string settings;   // its settings as JSON; empty: the defaults
@@ -35,9 +35,10 @@ struct ActorConfig {
   int64_t pool_threads = 1;
   uint64_t seed = 0;
   int64_t generation = 0;
+  double return_discount = -1;  // of Rollout::returns; below 0: none are wanted
 };
-PARL_FIELDS(ActorConfig, env, env_args, model, policies, algorithm, settings, data, actor, envs, first_env, length, pool_threads, seed,
-            generation);
+PARL_FIELDS(ActorConfig, env, env_args, model, policies, algorithm, settings, data, actor, envs, first_env, length,
+            pool_threads, seed, generation, return_discount);
 
 // Everything the next sample() depends on, besides the weights.
 struct ActorState {
@@ -45,9 +46,11 @@ struct ActorState {
   std::vector<uint64_t> sampler_positions;  // per environment
   bool has_env_state = false;               // false: these environments cannot save; their episodes start afresh
   std::vector<uint8_t> env_state;
-  Array obs;  // [B, ...obs_shape]: the observations to act on next
+  Array obs;                    // [B, ...obs_shape]: the observations to act on next
+  Array memory;                 // [B, S]: a recurrent network's, before them
+  std::vector<double> returns;  // [B]: the discounted returns so far, where they are wanted
 };
-PARL_FIELDS(ActorState, sequence, sampler_positions, has_env_state, env_state, obs);
+PARL_FIELDS(ActorState, sequence, sampler_positions, has_env_state, env_state, obs, memory, returns);
 
 // derive_seed(seed, kActionStream): of action samplers, apart from every environment's own stream.
 inline constexpr uint64_t kActionStream = 1'000'000'007;

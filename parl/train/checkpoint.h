@@ -45,11 +45,12 @@ struct Progress {
   std::vector<double> returns, lengths;  // of the last 100 episodes
   double best_return = 0;
   bool has_best = false;
+  Moments returns_so_far;    // of the discounted returns, for normalised rewards
   RowState row;              // since the last whole row of metrics.csv
   bool partial_row = false;  // the row at `steps` only ends the curve: cut away when the run goes on
 };
 PARL_FIELDS(Progress, steps, updates, episodes, dropped_rollouts, actors_replaced, generation, seconds, returns,
-            lengths, best_return, has_best, row, partial_row);
+            lengths, best_return, has_best, returns_so_far, row, partial_row);
 
 inline constexpr const char* kReplayFile = "replay.safetensors";
 

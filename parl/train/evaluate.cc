@@ -99,22 +99,20 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   std::vector<CounterRng> samplers;
   for (int i = 0; i < count; ++i) samplers.emplace_back(derive_seed(seed, kActionStream), static_cast<uint64_t>(i));
   const ModelSpec spec = model_spec_of(envs.spec());
-  at::Tensor uniforms = make_uniforms(spec, count);
+  at::Tensor uniforms = make_uniforms(spec, count), memory = make_memory(algorithm.model(), count);
   std::vector<float> env_actions;
   std::vector<StepResult> results(static_cast<size_t>(count));
   envs.reset(place);
   if (options.on_frame) options.on_frame(envs.env(0));
   while (!all_finished() && !(options.stop && options.stop())) {
     const at::Tensor view = tensor_view(obs);
-    ActOutput out;
-    if (summary.policy == "sample") {
-      draw_uniforms(samplers, uniforms);
-      out = algorithm.sample(view, uniforms);
-    } else {
-      out = algorithm.predict(view);
-    }
+    const bool sampled = summary.policy == "sample";
+    if (sampled) draw_uniforms(samplers, uniforms);
+    const ActOutput out = algorithm.act({view, sampled ? uniforms : at::Tensor(), memory});
+    memory = out.state;
     const bool recording = options.on_frame && !finished(0);
     step_envs(envs, spec, out.action, place, results, env_actions);
+    forget_ended(memory, results);
     if (recording) options.on_frame(envs.env(0));
     for (int i = 0; i < count; ++i) envs.env(i).take_episodes(done[static_cast<size_t>(i)]);
   }

@@ -10,7 +10,7 @@ ActorConfig actor_config(const TrainConfig& config, int64_t index) {
   ActorConfig a;
   a.env = config.env;
   a.env_args = config.env_args;
-  a.model = config.model;
+  a.model = config.network();
   a.policies = config.policies;
   a.data = config.data;
   a.algorithm = config.algorithm;
@@ -22,6 +22,7 @@ ActorConfig actor_config(const TrainConfig& config, int64_t index) {
   a.length = config.rollout_length;
   a.pool_threads = config.pool_threads;
   a.seed = static_cast<uint64_t>(config.seed);
+  if (config.normalize_rewards) a.return_discount = program().algorithm(config.algorithm).discount(config.settings);
   return a;
 }
 
@@ -31,7 +32,7 @@ LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   Checkpoint c = load_checkpoint_weights(run.checkpoint);
   run.config = train_config_of(c.config, run.checkpoint + "/config.json");
   const EnvSpec env = program().envs.make({.id = run.config.env, .args = run.config.env_args})->spec();
-  run.algorithm = make_actor(run.config.algorithm, run.config.settings, run.config.model, run.config.policies, env);
+  run.algorithm = make_actor(run.config.algorithm, run.config.settings, run.config.network(), run.config.policies, env);
   run.algorithm->set_weights(c.weights);
   run.steps = c.progress.steps;
   return run;

@@ -66,6 +66,8 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.settings = Config{};
   entry.fixed = {"optimizer"};
   entry.several_numbers = entry.action_masks = true;
+  entry.recurrent = true;
+  entry.discount = [](const AnyConfig& settings) { return settings.as<Config>().gamma; };
   if (Config{}.estimator == Estimator::kGae) entry.run_defaults = R"({"max_lag": 0})";
   entry.check = [](const TrainConfig& run) {
     const Config& config = run.settings.as<Config>();
@@ -110,6 +112,8 @@ AlgorithmEntry ga3c_entry() {
     config.check();
     check_minibatches(run, config);
   };
+  entry.recurrent = false;  // predictions are made for whoever is there: no memories
+  entry.discount = {};
   entry.central = [](const TrainConfig& run) {
     const Ga3cConfig& config = run.settings.as<Ga3cConfig>();
     CentralOptions options;
@@ -371,6 +375,16 @@ TrainConfig Program::config_of(const std::string& name) const {
   return config;
 }
 
+void check_network(const AlgorithmEntry& entry, Model& model, const std::string& name) {
+  if (entry.recurrent || !model.recurrent()) return;
+  std::vector<std::string> able;
+  for (const AlgorithmEntry& other : program().algorithms) {
+    if (other.recurrent) able.push_back(other.name);
+  }
+  raise("--model {} has a memory, and {} does not learn sequences: use {}, or a network without", name, entry.name,
+        fmt::join(able, ", "));
+}
+
 void set_program(ProgramSetup setup) { user_setup() = setup; }
 
 const Program& program() {
@@ -419,9 +433,12 @@ std::unique_ptr<Algorithm> make_learner(const TrainConfig& config, const EnvSpec
   const ModelSpec spec = model_spec_of(env);
   const AlgorithmEntry& entry = program().algorithm(config.algorithm);
   check_actions(entry, spec, env.id);
-  const ModelFactory& factory = program().models.factory(config.model);
-  return one_or_each(independent_agents(config.policies, env),
-                     [&] { return entry.make_learner(factory, spec, config); });
+  const ModelFactory& factory = program().models.factory(config.network());
+  return one_or_each(independent_agents(config.policies, env), [&] {
+    std::unique_ptr<Algorithm> learner = entry.make_learner(factory, spec, config);
+    check_network(entry, learner->model(), config.network());
+    return learner;
+  });
 }
 
 std::unique_ptr<Algorithm> make_actor(const std::string& algorithm, const AnyConfig& settings, const std::string& model,

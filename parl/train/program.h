@@ -47,6 +47,9 @@ struct AlgorithmEntry {
   bool tanh_policy = false;  // greedy actions are the tanh of the network's means: what load_policy() must know
   bool several_numbers = false;  // learns actions of several numbers (MultiDiscrete, MultiBinary)
   bool action_masks = false;     // never takes, nor learns from, what a mask forbids (agent/masked_model.h)
+  bool recurrent = false;    // learns networks with a memory (agent/recurrent.h)
+  // Where observations and rewards may be normalised: the discount under these settings. Else empty.
+  std::function<double(const AnyConfig& settings)> discount;
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
   // What its networks are made for, where that is not what the environment wants: more outputs, say. May be empty.
@@ -96,6 +99,8 @@ std::unique_ptr<Algorithm> make_actor(const std::string& algorithm, const AnyCon
                                       const std::string& policies, const EnvSpec& env);
 // The agents that have networks of their own in it; none where one network serves all.
 std::vector<std::string> independent_agents(const std::string& policies, const EnvSpec& env);
+// Throws when the algorithm cannot learn such a network.
+void check_network(const AlgorithmEntry& entry, Model& model, const std::string& name);
 
 // What a model must fit, from an environment's spaces. `env_id` is for the message when they cannot be learnt from.
 ModelSpec model_spec_of(const EnvSpec& spec);

@@ -78,11 +78,13 @@ class Recorder {
     at::Tensor uniforms = make_uniforms(spec_, count_);
     const bool samples = !algorithm_ || resolve_policy(options_.policy, options_.env) == "sample";
     std::vector<float> scratch;
+    if (algorithm_) memory_ = make_memory(algorithm_->model(), count_);
     envs_.reset(place(obs_));
     while (!finished() && !(options_.stop && options_.stop())) {
       if (samples) draw_uniforms(samplers_, uniforms);
       const at::Tensor action = act(samples, uniforms);
       step_envs(envs_, spec_, action, place(next_), results_, scratch);
+      forget_ended(memory_, results_);
       keep(action.contiguous());
       std::swap(obs_, next_);
     }
@@ -112,7 +114,9 @@ class Recorder {
   at::Tensor act(bool samples, const at::Tensor& uniforms) {
     if (algorithm_) {
       const at::Tensor view = tensor_view(obs_);
-      return (samples ? algorithm_->sample(view, uniforms) : algorithm_->predict(view)).action;
+      ActOutput out = algorithm_->act({view, samples ? uniforms : at::Tensor(), memory_});
+      memory_ = std::move(out.state);
+      return out.action;
     }
     if (spec_.action_size > 0) return uniforms * 2 - 1;
     if (!spec_.action_choices.empty()) {
@@ -181,6 +185,7 @@ class Recorder {
   ModelSpec spec_;
   size_t obs_bytes_;
   Array obs_, next_;
+  at::Tensor memory_;  // of a recurrent network
   std::vector<StepResult> results_;
   std::vector<Episodes> running_, done_;  // by environment
   std::vector<CounterRng> samplers_;

@@ -171,6 +171,7 @@ void check_continues(const std::string& saved, const TrainConfig& config) {
   same("env-args", before.env_args, now.env_args);
   same("model", before.model, now.model);
   same("policies", before.policies, now.policies);
+  same("normalize-observations", before.normalize_observations, now.normalize_observations);
   same("seed", before.seed, now.seed);
   same("algorithm", before.algorithm, now.algorithm);
   const AlgorithmEntry& entry = program().algorithm(now.algorithm);
@@ -202,6 +203,7 @@ void save_batch_dump(const std::string& path, const Batch& batch, const Weights&
   add("obs", batch.obs);
   add("action", batch.action);
   add("behaviour_logits", batch.behaviour_logits);
+  add("state", batch.state);
   add("reward", batch.reward);
   add("terminated", batch.terminated);
   add("truncated", batch.truncated);

@@ -60,7 +60,7 @@ RunLoop::~RunLoop() = default;
 
 void RunLoop::announce() const {
   log().info("environment: {}", env_spec_.contract);
-  log().info("model {}: {} parameters; algorithm {}; device {}", config_.model, algorithm_->model().parameter_count(),
+  log().info("model {}: {} parameters; algorithm {}; device {}", config_.network(), algorithm_->model().parameter_count(),
              config_.algorithm, config_.device);
   log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,
              config_.envs_per_actor, config_.rollout_length, config_.engine,
@@ -213,7 +213,7 @@ void RunLoop::checkpoint_now(bool at_rest) {
   c.deterministic = config_.deterministic && at_rest;
   c.config = saved_settings(config_);
   const AlgorithmEntry& entry = program().algorithm(config_.algorithm);
-  c.policy = policy_metadata(config_.model, model_spec_, entry.tanh_policy, independent_agents(config_.policies, env_spec_));
+  c.policy = policy_metadata(config_.network(), model_spec_, entry.tanh_policy, independent_agents(config_.policies, env_spec_));
   c.policy.merge(entry.policy_entries_for(config_.settings));
   c.save_replay = replay_writer(*algorithm_, config_);
   if (!save_workers(c)) return;

@@ -1,17 +1,36 @@
 // Acting in a vector of environments: the random numbers that sample() takes, and the step with a policy's own actions
-// (agent/gaussian.h). Thread rule: the vector's owner.
+// (agent/gaussian.h); the memory of a recurrent one between steps. Thread rule: the vector's owner.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
 #include "parl/agent/gaussian.h"
+#include "parl/agent/recurrent.h"
 #include "parl/core/rng.h"
 #include "parl/env/vector_env.h"
 
 namespace parl {
+
+// The memory of `envs` new episodes, [N, S]; undefined for a network without one.
+inline at::Tensor make_memory(Model& model, int64_t envs) {
+  RecurrentModel* recurrent = model.recurrent();
+  return recurrent ? recurrent->initial_state(envs) : at::Tensor();
+}
+
+// Of a memory after a step: zeros where an episode ended with it. May be undefined; else contiguous, on the CPU.
+inline void forget_ended(at::Tensor& memory, std::span<const StepResult> results) {
+  if (!memory.defined()) return;
+  const int64_t size = memory.size(1);
+  float* row = memory.mutable_data_ptr<float>();
+  for (const StepResult& result : results) {
+    if (result.done()) std::fill_n(row, size, 0.0f);
+    row += size;
+  }
+}
 
 // A place for what Algorithm::sample() takes: [N], [N, K] for actions of K numbers, or [N, A] for continuous actions.
 inline at::Tensor make_uniforms(const ModelSpec& spec, int64_t envs) {

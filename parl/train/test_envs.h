@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "parl/core/check.h"
+#include "parl/core/rng.h"
 #include "parl/env/match_env.h"
 #include "parl/train/program.h"
 
@@ -74,6 +75,43 @@ class ScriptedEnv : public Env {
   int64_t episode_ = -1, step_ = 0;
 };
 
+// A cue, 1 or -1, is shown at the first step alone and must be repeated at the last: reward 1 if it is, -1 if not.
+// obs = {cue, whether this is the last step}. Without a memory the mean is 0.
+class RecallEnv : public Env {
+ public:
+  explicit RecallEnv(int64_t length) : length_(length) {
+    spec_.id = "Recall-v0";
+    spec_.observation = Box{DType::kF32, {2}, {-1}, {1}};
+    spec_.action = Discrete{2};
+    spec_.contract = fmt::format("Recall-v0, {} steps", length);
+  }
+  const EnvSpec& spec() const override { return spec_; }
+  void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) override {
+    if (seed) rng_ = CounterRng(*seed, 0);
+    cue_ = static_cast<int64_t>(rng_.below(2));
+    step_ = 0;
+    write(obs);
+  }
+  StepResult step(const Action& action, std::span<std::byte> obs) override {
+    StepResult r;
+    r.terminated = ++step_ == length_;
+    if (r.terminated) r.reward = action.index == cue_ ? 1.0f : -1.0f;
+    write(obs);
+    return r;
+  }
+
+ private:
+  void write(std::span<std::byte> obs) const {
+    const float values[2] = {step_ == 0 ? (cue_ ? 1.0f : -1.0f) : 0.0f, step_ == length_ - 1 ? 1.0f : 0.0f};
+    std::memcpy(obs.data(), values, sizeof(values));
+  }
+
+  EnvSpec spec_;
+  int64_t length_;
+  CounterRng rng_{0, 0};
+  int64_t cue_ = 0, step_ = 0;
+};
+
 inline std::unique_ptr<Env> make_match(const EnvRequest& r) {
   const std::string actions = arg_choice(r.args, "actions", "one", {"one", "several", "switches"});
   const auto kind = actions == "one"       ? MatchEnv::Actions::kOne
@@ -85,6 +123,9 @@ inline std::unique_ptr<Env> make_match(const EnvRequest& r) {
 inline void register_test_envs(Program& p) {
   p.envs.add("Match-v0", "do what the observation shows", make_match,
              {{"actions", "one", "one, several, switches"}, {"mask", "false", "of legal actions"}});
+  p.envs.add("Recall-v0", "the first observation's cue is wanted at the last",
+             [](const EnvRequest& r) { return std::make_unique<RecallEnv>(arg_int(r.args, "length", 6)); },
+             {{"length", "6", "steps per episode"}});
   p.envs.add("Scripted-v0", "numbers that can be foreseen",
              [](const EnvRequest& r) {
                const auto text = [&](const char* name) { return r.args.count(name) ? r.args.at(name) : std::string(); };

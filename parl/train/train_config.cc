@@ -5,6 +5,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/config_json.h"
+#include "parl/models/normalized.h"
 #include "parl/remote/engine_name.h"
 #include "parl/train/program.h"
 
@@ -93,8 +94,16 @@ void TrainConfig::check() const {
              "{} has one network for all agents: leave --policies at shared", algorithm);
   PARL_CHECK(policies == "shared" || learners == 1,
              "--policies independent is for one learner: its agents have learners of their own; leave --learners at 1");
+  PARL_CHECK((!normalize_observations && !normalize_rewards) || entry.discount,
+             "{} has no --normalize-{}: its targets would change under what it has stored", algorithm,
+             normalize_observations ? "observations" : "rewards");
+  PARL_CHECK(learners == 1 || !(normalize_observations || normalize_rewards),
+             "--normalize-{} is for one learner: the statistics of several would differ; leave --learners at 1",
+             normalize_observations ? "observations" : "rewards");
   if (entry.check) entry.check(*this);
 }
+
+std::string TrainConfig::network() const { return (normalize_observations ? kNormalized : "") + model; }
 
 ConfigFields config_fields(TrainConfig& config) {
   ConfigFields fields;

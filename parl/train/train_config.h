@@ -40,6 +40,8 @@ struct TrainConfig {
   int64_t max_replacements = 10;
   double actor_timeout = 0;
   std::string device = "cpu";
+  bool normalize_observations = false;
+  bool normalize_rewards = false;
 
   int64_t learners = 1;
   int64_t learner_rank = -1;
@@ -61,6 +63,8 @@ struct TrainConfig {
 
   // Throws parl::Error naming the option when values do not fit together.
   void check() const;
+  // The network's name in the registry, with what --normalize-observations puts before it.
+  std::string network() const;
   int64_t rollouts_per_batch() const { return batch_rollouts > 0 ? batch_rollouts : actors; }
   int64_t rank() const { return learner_rank < 0 ? 0 : learner_rank; }
 };
@@ -100,6 +104,9 @@ PARL_CONFIG(TrainConfig, (algorithm, "algorithm (see: parl list algorithms)"),
              "-1: this command starts all of them here"),
             (learner_address, "with --learner-rank: host:port at which learner 0 waits for the others"),
             (learner_timeout, "seconds that the learners wait for one that does not answer, before the run ends"),
+            (normalize_observations,
+             "the network sees observations with mean 0 and deviation 1, by statistics of all that were learnt from"),
+            (normalize_rewards, "rewards are learnt from divided by the deviation of the discounted return so far"),
             (log_steps, "agent steps between rows of metrics.csv"),
             (status_seconds, "seconds between status lines"), (checkpoint_steps, "agent steps between checkpoints"),
             (keep_checkpoints, "newest checkpoints kept; the best is kept besides"),

@@ -40,6 +40,7 @@ class Trainer : public RunLoop {
   std::unique_ptr<Algorithm> make_predictor() const;
   std::optional<Rollout> next_rollout();
   void account_rollout(const Rollout& rollout);
+  void scale_rewards(const Batch& batch);
   void dump_batch(const Batch& batch, const NonFiniteError& error) const;
 
   std::unique_ptr<RemoteManager> manager_;
@@ -89,7 +90,7 @@ void Trainer::start_actors() {
 // What chooses actions in this process: like an actor's, but on the learner's device.
 std::unique_ptr<Algorithm> Trainer::make_predictor() const {
   if (config_.device == "cpu")
-    return make_actor(config_.algorithm, config_.settings, config_.model, config_.policies, env_spec_);
+    return make_actor(config_.algorithm, config_.settings, config_.network(), config_.policies, env_spec_);
   return make_learner(config_, env_spec_);  // who never learns has no optimizer
 }
 
@@ -138,9 +139,18 @@ void Trainer::account_rollout(const Rollout& rollout) {
   news_.episodes.insert(news_.episodes.end(), rollout.episodes.begin(), rollout.episodes.end());
 }
 
+// Divided by the deviation of the discounted returns up to this batch's, its own included. The mean stays: it says
+// which rewards are good.
+void Trainer::scale_rewards(const Batch& batch) {
+  for (const Rollout& rollout : rollouts_) progress_.returns_so_far.merge(rollout.returns);
+  at::Tensor reward = batch.reward;
+  reward.div_(std::sqrt(progress_.returns_so_far.variance() + 1e-8));
+}
+
 void Trainer::learn() {
   const auto started = Clock::now();
   const Batch batch = buffer_.assemble(rollouts_);
+  if (config_.normalize_rewards) scale_rewards(batch);
   rollouts_.clear();  // their memory goes back to the actors while we learn
   LearnStats stats;
   try {

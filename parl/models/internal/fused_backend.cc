@@ -9,7 +9,7 @@ namespace parl::internal {
 std::vector<at::Tensor> NetworkTensors::all() const {
   std::vector<at::Tensor> out = weights;
   out.insert(out.end(), biases.begin(), biases.end());
-  out.insert(out.end(), {policy_weight, policy_bias, value_weight, value_bias});
+  if (policy_weight.defined()) out.insert(out.end(), {policy_weight, policy_bias, value_weight, value_bias});
   return out;
 }
 
@@ -32,7 +32,8 @@ namespace {
 // Memory order [out][kh][kw][in]; the tensor itself when it has that order already.
 at::Tensor channels_last(const at::Tensor& weight) { return weight.detach().permute({0, 2, 3, 1}).contiguous(); }
 
-const float* data(const at::Tensor& tensor) { return tensor.const_data_ptr<float>(); }
+const float* data(const at::Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr; }
+at::Tensor as_packed(const at::Tensor& tensor) { return tensor.defined() ? tensor.detach().contiguous() : tensor; }
 
 // A parameter's gradient as FusedCnn writes it: the .grad itself where its memory order fits, else a piece to be added.
 class GradientTarget {
@@ -72,22 +73,26 @@ class FusedRecording : public Recording {
     torch::NoGradGuard no_grad;
     PARL_CHECK(key_ == backend_->current_key() && key_ == backend_->key_,
                "the weights changed between record() and backward()");
-    PARL_CHECK(logits_gradient.sizes() == output().logits.sizes() && value_gradient.sizes() == output().value.sizes(),
+    const bool heads = output().value.defined();
+    PARL_CHECK(logits_gradient.sizes() == output().logits.sizes() &&
+                   (!heads || value_gradient.sizes() == output().value.sizes()),
                "the gradients must have the shapes of the outputs");
     const at::Tensor d_logits = logits_gradient.to(at::kFloat).contiguous(),
-                     d_value = value_gradient.to(at::kFloat).contiguous();
+                     d_value = heads ? value_gradient.to(at::kFloat).contiguous() : at::Tensor();
     std::vector<GradientTarget> targets;
     for (const at::Tensor& tensor : backend_->tensors_.all()) targets.emplace_back(tensor);
-    FusedCnn::Gradients gradients;
+    FusedCnn::Gradients gradients{};
     const size_t layers = backend_->tensors_.weights.size();
     for (size_t i = 0; i < layers; ++i) {
       gradients.weight.push_back(targets[i].get());
       gradients.bias.push_back(targets[layers + i].get());
     }
-    gradients.policy_weight = targets[2 * layers].get();
-    gradients.policy_bias = targets[2 * layers + 1].get();
-    gradients.value_weight = targets[2 * layers + 2].get();
-    gradients.value_bias = targets[2 * layers + 3].get();
+    if (heads) {
+      gradients.policy_weight = targets[2 * layers].get();
+      gradients.policy_bias = targets[2 * layers + 1].get();
+      gradients.value_weight = targets[2 * layers + 2].get();
+      gradients.value_bias = targets[2 * layers + 3].get();
+    }
     backend_->net_.backward(obs_.const_data_ptr(), static_cast<int>(obs_.size(0)), *kept_, data(d_logits),
                             data(d_value), backend_->pointers(), gradients);
     for (GradientTarget& target : targets) target.finish();
@@ -144,10 +149,10 @@ void FusedBackend::refresh() {
   packed_ = {};
   for (const at::Tensor& weight : tensors_.weights) packed_.weights.push_back(channels_last(weight));
   for (const at::Tensor& bias : tensors_.biases) packed_.biases.push_back(bias.detach().contiguous());
-  packed_.policy_weight = tensors_.policy_weight.detach().contiguous();
-  packed_.policy_bias = tensors_.policy_bias.detach().contiguous();
-  packed_.value_weight = tensors_.value_weight.detach().contiguous();
-  packed_.value_bias = tensors_.value_bias.detach().contiguous();
+  packed_.policy_weight = as_packed(tensors_.policy_weight);
+  packed_.policy_bias = as_packed(tensors_.policy_bias);
+  packed_.value_weight = as_packed(tensors_.value_weight);
+  packed_.value_bias = as_packed(tensors_.value_bias);
   net_.pack(pointers());
   key_ = std::move(key);
 }
@@ -161,9 +166,12 @@ at::Tensor FusedBackend::check_obs(const at::Tensor& obs) const {
 PolicyValue FusedBackend::run(const at::Tensor& obs, FusedCnn::Activations* keep) {
   refresh();
   torch::NoGradGuard no_grad;
-  PolicyValue out{torch::empty({obs.size(0), tensors_.policy_weight.size(0)}), torch::empty({obs.size(0)})};
+  const bool heads = tensors_.policy_weight.defined();
+  PolicyValue out;
+  out.logits = torch::empty({obs.size(0), heads ? tensors_.policy_weight.size(0) : tensors_.weights.back().size(0)});
+  if (heads) out.value = torch::empty({obs.size(0)});
   net_.forward(obs.const_data_ptr(), static_cast<int>(obs.size(0)), out.logits.mutable_data_ptr<float>(),
-               out.value.mutable_data_ptr<float>(), keep);
+               heads ? out.value.mutable_data_ptr<float>() : nullptr, keep);
   return out;
 }
 

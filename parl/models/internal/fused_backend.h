@@ -17,7 +17,7 @@ namespace parl::internal {
 
 struct NetworkTensors {
   std::vector<at::Tensor> weights, biases;
-  at::Tensor policy_weight, policy_bias, value_weight, value_bias;
+  at::Tensor policy_weight, policy_bias, value_weight, value_bias;  // undefined: no heads
   std::vector<at::Tensor> all() const;
 };
 

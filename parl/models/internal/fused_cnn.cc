@@ -106,6 +106,7 @@ void FusedCnn::pack(const Weights& weights) {
     }
   }
   std::copy_n(weights.bias.back(), dense_out_, dense_bias_.get());
+  if (shape_.actions == 0) return;
   const int width = head_vectors_ * kLanes;
   transpose(weights.policy_weight, dense_out_, shape_.actions, dense_out_, head_weights_.get(), width);
   for (int k = 0; k < dense_out_; ++k) head_weights_.get()[k * width + shape_.actions] = weights.value_weight[k];
@@ -201,7 +202,12 @@ void FusedCnn::forward(const void* obs, int n, float* logits, float* value, Acti
     }
     float* hidden = maps.hidden.get() + static_cast<ptrdiff_t>(base) * dense_out_;
     dense_forward(maps.maps[last].get() + static_cast<ptrdiff_t>(base) * dense_in_, rows, hidden);
-    heads_forward(hidden, rows, logits + static_cast<ptrdiff_t>(begin) * shape_.actions, value + begin);
+    float* out = logits + static_cast<ptrdiff_t>(begin) * outputs();
+    if (shape_.actions == 0) {
+      std::copy_n(hidden, static_cast<ptrdiff_t>(rows) * dense_out_, out);
+    } else {
+      heads_forward(hidden, rows, out, value + begin);
+    }
   }
 }
 

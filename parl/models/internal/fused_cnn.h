@@ -48,7 +48,7 @@ class FusedCnn {
     int height, width, channels;
     bool bytes;                     // uint8 pixels, worth pixel / 255
     std::vector<FusedConv> layers;  // the last one covers the whole remaining image
-    int actions;
+    int actions;                    // 0: no heads; the outputs are the last layer's, after ReLU
   };
   struct Weights {
     std::vector<const float*> weight, bias;  // per layer
@@ -71,7 +71,8 @@ class FusedCnn {
 
   // Copies the weights into the order in which they are read. Call it whenever they changed.
   void pack(const Weights& weights);
-  // obs [n][H][W][C]; logits [n][actions], value [n]. `keep` may be null (no backward pass follows).
+  // obs [n][H][W][C]; logits [n][actions], value [n]; without heads logits [n][features], no value. `keep` may be null
+  // (no backward pass follows).
   void forward(const void* obs, int n, float* logits, float* value, Activations* keep);
   // Adds the gradients, given those of the outputs. `weights` are those that were packed.
   void backward(const void* obs, int n, const Activations& kept, const float* logits_gradient,
@@ -97,6 +98,8 @@ class FusedCnn {
   void dense_forward(const float* in, int n, float* hidden);
   void heads_forward(const float* hidden, int n, float* logits, float* value);
 
+  int outputs() const { return shape_.actions ? shape_.actions : dense_out_; }  // floats of one observation's logits
+  void features_backward(int n, const float* hidden, const float* gradient, const Gradients& gradients);
   void heads_backward(int n, const float* hidden, const float* logits_gradient, const float* value_gradient,
                       const Weights& weights, const Gradients& gradients);
   void dense_weight_gradient(int n, const float* in, float* gradient);

@@ -144,6 +144,21 @@ void FusedCnn::heads_backward(int n, const float* hidden, const float* logits_gr
   }
 }
 
+void FusedCnn::features_backward(int n, const float* hidden, const float* gradient, const Gradients& gradients) {
+  const int h = dense_out_;
+  for (int i = 0; i < n; ++i) {
+    float* __restrict dh = dh_.get() + static_cast<ptrdiff_t>(i) * h;
+    const float* __restrict x = hidden + static_cast<ptrdiff_t>(i) * h;
+    const float* __restrict d = gradient + static_cast<ptrdiff_t>(i) * h;
+    float* __restrict bias = gradients.bias.back();
+    for (int k = 0; k < h; ++k) {
+      dh[k] = x[k] > 0 ? d[k] : 0;
+      bias[k] += dh[k];
+    }
+    live_[static_cast<size_t>(i)] = std::any_of(dh, dh + h, [](float g) { return g != 0; });
+  }
+}
+
 // gradient[oc][k] += sum over n of dh[n][oc] * in[n][k]: blocks of kOuterDepth rows, strips of 32 inputs.
 void FusedCnn::dense_weight_gradient(int n, const float* in, float* gradient) {
   constexpr int kWidth = 2 * kLanes;
@@ -203,8 +218,12 @@ void FusedCnn::backward(const void* obs, int n, const Activations& kept, const f
   for (int begin = 0; begin < n; begin += step) {
     const int rows = std::min(step, n - begin);
     const ptrdiff_t base = begin;
-    heads_backward(rows, kept.hidden.get() + base * dense_out_, logits_gradient + base * shape_.actions,
-                   value_gradient + base, weights, gradients);
+    const float* hidden = kept.hidden.get() + base * dense_out_;
+    if (shape_.actions == 0) {
+      features_backward(rows, hidden, logits_gradient + base * dense_out_, gradients);
+    } else {
+      heads_backward(rows, hidden, logits_gradient + base * shape_.actions, value_gradient + base, weights, gradients);
+    }
     dense_weight_gradient(rows, kept.maps.back().get() + base * dense_in_, gradients.weight.back());
     dense_input_gradient(rows, weights.weight.back());
     for (int row = 0; row < rows; ++row) {

@@ -1,0 +1,210 @@
+// The actor-critic family over networks with a memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "parl/agent/recurrent.h"
+#include "parl/agent/safetensors.h"
+#include "parl/agent/tensor_array.h"
+#include "parl/algorithms/actor_critic.h"
+#include "parl/algorithms/impala.h"
+#include "parl/algorithms/ppo.h"
+#include "parl/core/error_of.h"
+#include "parl/models/lstm.h"
+#include "parl/models/mlp.h"
+
+namespace parl {
+namespace {
+
+constexpr int64_t kUnits = 6;
+
+double stat(const LearnStats& stats, const std::string& name) {
+  for (const auto& [key, value] : stats) {
+    if (key == name) return value;
+  }
+  ADD_FAILURE() << "no statistic named " << name;
+  return 0;
+}
+
+std::shared_ptr<Model> make_lstm(bool gaussian) {
+  ModelSpec spec{{5}, DType::kF32, 3, 0};
+  if (gaussian) spec.num_actions = 0, spec.action_size = 2, spec.action_low = {-1, -1}, spec.action_high = {1, 1};
+  return std::make_shared<LstmModel>(spec, std::make_shared<Mlp>(trunk_spec(spec), std::vector<int64_t>{8}), 8, kUnits);
+}
+
+// A network of a user's own: one function.
+struct Gru : RecurrentModel {
+  torch::nn::GRUCell cell{5, 7};
+  torch::nn::Linear policy{7, 3}, value{7, 1};
+  Gru() {
+    register_module("cell", cell);
+    register_module("policy", policy);
+    register_module("value", value);
+  }
+  int64_t state_size() const override { return 7; }
+  StepOutput step(const at::Tensor& obs, const at::Tensor& state) override {
+    const at::Tensor h = cell(obs, state);
+    return {{policy(h) * 3, value(h).squeeze(-1)}, h};
+  }
+};
+
+// ---------------------------------------------------------------------------------------------- against PyTorch
+
+struct Reference {
+  Weights tensors;
+  nlohmann::json cases;
+  Reference() {
+    SafetensorsMetadata metadata;
+    tensors = load_safetensors(
+        std::string(PARL_SOURCE_DIR) + "/parl/algorithms/testdata/recurrent_reference.safetensors", &metadata);
+    cases = nlohmann::json::parse(metadata.at("cases"));
+  }
+  at::Tensor get(const std::string& name) const { return to_tensor(get_entry(tensors, name)); }
+  Batch batch(const std::string& at) const {
+    Batch b;
+    b.obs = get(at + "obs"), b.action = get(at + "action"), b.behaviour_logits = get(at + "behaviour_logits");
+    b.reward = get(at + "reward"), b.terminated = get(at + "terminated"), b.truncated = get(at + "truncated");
+    b.final_index = get(at + "final_index"), b.final_obs = get(at + "final_obs"), b.state = get(at + "state");
+    return b;
+  }
+};
+
+ActorCriticConfig config_of(const nlohmann::json& c) {
+  ActorCriticConfig config;
+  config.estimator = c["estimator"] == "gae" ? Estimator::kGae : Estimator::kVtrace;
+  config.recompute_targets = c["recompute"];
+  config.gamma = c["gamma"], config.lambda = c["lam"], config.rho_clip = c["rho_clip"], config.c_clip = c["c_clip"];
+  config.pg_rho_clip = c["pg_rho_clip"], config.value_cost = c["value_cost"], config.entropy_cost = c["entropy_cost"];
+  config.clip = c["clip"], config.max_grad_norm = c["max_grad_norm"], config.lr = c["lr"], config.eps = c["eps"];
+  config.epochs = c["epochs"], config.normalize_advantage = c["normalize"];
+  config.loss_reduction = c["reduction"] == "sum" ? Reduction::kSum : Reduction::kMean;
+  config.optimizer = c["optimizer"] == "adam" ? OptimizerKind::kAdam : OptimizerKind::kRmsprop;
+  return config;
+}
+
+void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch) {
+  SCOPED_TRACE(name + " threads " + std::to_string(threads));
+  ActorCriticConfig config = config_of(reference.cases[name]);
+  config.learner_threads = threads, config.micro_batch = micro_batch;
+  const bool gaussian = reference.cases[name]["gaussian"];
+  const auto model = make_lstm(gaussian);
+  Weights initial;
+  for (const auto& item : model->named_parameters()) {
+    initial.entries.push_back({item.key(), get_entry(reference.tensors, name + "/initial/" + item.key())});
+  }
+  model->set_weights(initial);
+  ActorCritic algorithm(model, config, [gaussian] { return make_lstm(gaussian); });
+  for (int64_t step = 0; step < 3; ++step) {
+    const std::string at = name + "/" + std::to_string(step) + "/";
+    const LearnStats stats = algorithm.learn(reference.batch(at), 0);
+    const double loss = reference.get(at + "loss").item<double>(),
+                 norm = reference.get(at + "grad_norm").item<double>();
+    EXPECT_NEAR(stat(stats, "loss"), loss, 2e-5 * (1 + std::abs(loss)));
+    EXPECT_NEAR(stat(stats, "grad_norm"), norm, 2e-5 * (1 + norm));
+    for (const auto& item : model->named_parameters()) {
+      EXPECT_TRUE(at::allclose(item.value(), reference.get(at + "after/" + item.key()), 1e-4, 1e-5))
+          << at << item.key();
+      if (step == 0 && config.epochs == 1) {
+        const double factor = std::min(1.0, config.max_grad_norm / (norm + 1e-6));
+        EXPECT_TRUE(
+            at::allclose(item.value().grad() * factor, reference.get(name + "/gradient/" + item.key()), 1e-4, 1e-5))
+            << item.key();
+      }
+    }
+  }
+}
+
+TEST(Recurrent, LearnEqualsPyTorch) {
+  const Reference reference;
+  ASSERT_EQ(reference.cases.size(), 5u);
+  for (const auto& item : reference.cases.items()) {
+    expect_case(reference, item.key(), 1, 0);
+    expect_case(reference, item.key(), 1, 8);  // an unroll at a time
+    expect_case(reference, item.key(), 3, 16);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------- other promises
+
+// A batch that `actor` acted in, with ends of every kind, from memories that are not zero.
+Batch played(Algorithm& actor, int64_t unrolls, int64_t length, uint64_t seed) {
+  torch::manual_seed(seed);
+  Batch b;
+  b.obs = torch::randn({unrolls, length + 1, 5});
+  b.state = torch::randn({unrolls, actor.model().recurrent()->state_size()}) * 0.5;
+  b.terminated = torch::rand({unrolls, length}) < 0.1;
+  b.truncated = torch::rand({unrolls, length}) < 0.1;
+  std::vector<at::Tensor> actions, logits;
+  at::Tensor memory = b.state;
+  for (int64_t t = 0; t < length; ++t) {
+    const ActOutput out = actor.act({b.obs.select(1, t), torch::rand({unrolls}), memory});
+    actions.push_back(out.action), logits.push_back(out.logits);
+    const at::Tensor ended = b.terminated.select(1, t).logical_or(b.truncated.select(1, t));
+    memory = out.state * ended.logical_not().unsqueeze(1);
+  }
+  b.action = torch::stack(actions, 1), b.behaviour_logits = torch::stack(logits, 1);
+  b.reward = torch::randn({unrolls, length});
+  b.final_index = b.truncated.logical_and(b.terminated.logical_not()).flatten().nonzero().flatten();
+  b.final_obs = torch::randn({b.final_index.numel(), 5});
+  b.version = torch::zeros({unrolls}, at::kLong);
+  return b;
+}
+
+std::shared_ptr<Model> decided_lstm() {  // far from uniform, so that equal ratios mean something
+  const auto model = make_lstm(false);
+  const torch::NoGradGuard no_grad;
+  for (const auto& item : model->named_parameters()) {
+    if (item.key() == "policy.weight") item.value().mul_(300);
+  }
+  return model;
+}
+
+TEST(Recurrent, RatioIsOneAtLagZero) {
+  torch::manual_seed(3);
+  for (const std::shared_ptr<Model>& model : {decided_lstm(), std::shared_ptr<Model>(std::make_shared<Gru>())}) {
+    for (const bool recompute : {true, false}) {
+      ActorCriticConfig config;
+      config.recompute_targets = recompute;
+      config.lr = 0;
+      ActorCritic algorithm(model, config);
+      Batch batch = played(algorithm, 6, 20, 11);
+      const LearnStats stats = algorithm.learn(batch, 0);
+      EXPECT_LT(stat(stats, "rho_max_deviation"), 1e-4);
+      EXPECT_LT(stat(stats, "kl"), 1e-6);
+      batch.state = torch::zeros_like(batch.state);
+      EXPECT_GT(stat(algorithm.learn(batch, 0), "rho_max_deviation"), 0.01);  // the memory matters
+    }
+  }
+}
+
+TEST(Recurrent, ContinuesToTheBit) {
+  PpoConfig config;
+  config.minibatch_of = MinibatchOf::kUnrolls;
+  torch::manual_seed(1);
+  Ppo first(make_lstm(false), config), second(make_lstm(false), config);
+  first.learn(played(first, 8, 6, 1), 100);
+  second.set_weights(first.get_weights());
+  second.set_state(first.get_state());
+  const Batch batch = played(first, 8, 6, 2);
+  EXPECT_EQ(first.learn(batch, 200), second.learn(batch, 200));
+  for (size_t i = 0; i < first.get_weights().entries.size(); ++i) {
+    EXPECT_TRUE(first.get_weights().entries[i].array == second.get_weights().entries[i].array);
+  }
+}
+
+TEST(Recurrent, ErrorsSayWhatToDo) {
+  EXPECT_THAT(error_of([] { Ppo(make_lstm(false), PpoConfig{}); }), testing::HasSubstr("--minibatch-of unrolls"));
+  Impala impala(make_lstm(false));
+  EXPECT_THAT(error_of([&] { impala.sample(torch::randn({2, 5}), torch::rand({2})); }), testing::HasSubstr("state"));
+  Batch batch = played(impala, 3, 4, 1);
+  batch.state = torch::zeros({3, 5});
+  EXPECT_THAT(error_of([&] { impala.learn(batch, 0); }), testing::HasSubstr("one of 5"));
+  batch.state = at::Tensor();
+  EXPECT_THAT(error_of([&] { impala.learn(batch, 0); }), testing::HasSubstr("has none"));
+}
+
+}  // namespace
+}  // namespace parl
