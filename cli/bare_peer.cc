@@ -171,8 +171,8 @@ class SocketPeer final : public BarePeer {
       size_t bytes = 0;
       std::memcpy(&bytes, message.data(), sizeof bytes);
       if (buffer.size() < bytes) buffer.resize(bytes);
-      const bool goes_on = bytes > 0 ? get(fd, buffer.data(), bytes) && put(fd, message.data(), 1)
-                                     : put(fd, message.data(), kSmall);
+      const bool goes_on =
+          bytes > 0 ? get(fd, buffer.data(), bytes) && put(fd, message.data(), 1) : put(fd, message.data(), kSmall);
       if (!goes_on) return;
     }
   }

@@ -175,7 +175,9 @@ void measure_bandwidth(const RemoteBenchSettings& s, BarePeer& bare, Remote<Benc
 void measure_large(const RemoteBenchSettings& s, BarePeer& bare, Remote<BenchObject>& object, RemoteBenchResult& r) {
   std::vector<double> bare_rates, up, down;
   const auto floats = static_cast<int64_t>(static_cast<size_t>(s.large_bytes) / sizeof(float));
-  const auto rate = [&](const std::function<void()>& f) { return mb_per_s(times_us(s.large_transfers, f), s.large_bytes); };
+  const auto rate = [&](const std::function<void()>& f) {
+    return mb_per_s(times_us(s.large_transfers, f), s.large_bytes);
+  };
   for (int round = -1; round < s.rounds; ++round) {
     const double bare_rate = rate([&] { bare.send_block(static_cast<size_t>(s.large_bytes)); });
     const double up_rate = rate([&] { receive(object, floats); });

@@ -15,11 +15,11 @@ const std::vector<std::string>& remote_bench_engines();
 
 struct RemoteBenchSettings {
   std::string engine = "thread";
-  int rounds = 5;             // A B rounds; the medians of the rounds count
-  int calls = 10000;          // of each kind in a round
-  int window = 64;            // calls in flight for calls_per_s
-  int transfers = 16;         // of 4 MiB in a round
-  int large_transfers = 3;    // of large_bytes in a round; 0: leave these out
+  int rounds = 5;           // A B rounds; the medians of the rounds count
+  int calls = 10000;        // of each kind in a round
+  int window = 64;          // calls in flight for calls_per_s
+  int transfers = 16;       // of 4 MiB in a round
+  int large_transfers = 3;  // of large_bytes in a round; 0: leave these out
   int64_t large_bytes = int64_t{256} << 20;
   int repeats = 5;            // broadcasts, creations, kills; 0: leave these out
   int unpinned_calls = 2000;  // 0: leave the unpinned part out

@@ -1,9 +1,9 @@
 // parl bench remote: latency and throughput of remote calls, each engine beside the bare thing in the same run.
 //
 // --json: the fields of RemoteBenchResult (bench_remote.h) by their names, in that order: of the one engine asked for,
-// or of the thread engine with --engine all, where "engines" then holds one such object per engine. A field that was not
-// measured is null. Beside them "openssl_mb_per_s": AES-128-GCM on one core by `openssl speed`, null without openssl or
-// when tcp+tls was not measured.
+// or of the thread engine with --engine all, where "engines" then holds one such object per engine. A field that was
+// not measured is null. Beside them "openssl_mb_per_s": AES-128-GCM on one core by `openssl speed`, null without
+// openssl or when tcp+tls was not measured.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -46,7 +46,8 @@ JsonLine json_of(const RemoteBenchResult& r) {
 void print(const RemoteBenchResult& r, int64_t large_bytes) {
   const auto share = [](double ours, double bare) { return bare > 0 ? 100 * ours / bare : 0; };
   std::cout << fmt::format(
-      "{:<9} call {:.2f} us (p99 {:.2f}), bare {:.2f} us: {:.2f}x | {:.0f} calls/s | unpinned {:.1f} us, bare {:.1f} us\n"
+      "{:<9} call {:.2f} us (p99 {:.2f}), bare {:.2f} us: {:.2f}x | {:.0f} calls/s | unpinned {:.1f} us, bare {:.1f} "
+      "us\n"
       "          4 MiB: bare {:.0f} MB/s; array up {:.0f} ({:.0f} %), down {:.0f} ({:.0f} %); vector up {:.0f} ({:.0f} "
       "%), down {:.0f} ({:.0f} %)\n",
       r.engine, r.call_us_p50, r.call_us_p99, r.bare_us_p50, r.call_us_p50 / r.bare_us_p50, r.calls_per_s,
@@ -60,10 +61,9 @@ void print(const RemoteBenchResult& r, int64_t large_bytes) {
                              share(r.large_mb_per_s_up, r.large_bare_mb_per_s), r.large_mb_per_s_down,
                              share(r.large_mb_per_s_down, r.large_bare_mb_per_s));
   if (r.first_call_ms > 0)
-    std::cout << fmt::format("          4 MB to 16 objects {:.1f} ms; create to first answer {:.2f} ms{}\n",
-                             r.broadcast_ms, r.first_call_ms,
-                             r.kill_to_error_ms > 0 ? fmt::format("; kill -9 to error {:.2f} ms", r.kill_to_error_ms)
-                                                    : std::string());
+    std::cout << fmt::format(
+        "          4 MB to 16 objects {:.1f} ms; create to first answer {:.2f} ms{}\n", r.broadcast_ms, r.first_call_ms,
+        r.kill_to_error_ms > 0 ? fmt::format("; kill -9 to error {:.2f} ms", r.kill_to_error_ms) : std::string());
   std::cout << std::flush;
 }
 

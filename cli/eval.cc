@@ -35,8 +35,8 @@ void print(const LoadedRun& run, const EvalSummary& s) {
 constexpr double kMostPictures = 1000;  // a second
 
 std::string text_of(const ModelSpec& spec) {
-  const std::string actions =
-      spec.num_actions > 0 ? fmt::format("{} actions", spec.num_actions) : fmt::format("actions of {}", spec.action_size);
+  const std::string actions = spec.num_actions > 0 ? fmt::format("{} actions", spec.num_actions)
+                                                   : fmt::format("actions of {}", spec.action_size);
   return fmt::format("observations [{}] of {} and {}", fmt::join(spec.obs_shape, ", "), dtype_name(spec.obs_dtype),
                      actions);
 }
@@ -47,8 +47,7 @@ EnvArgs overridden(const LoadedRun& run, const std::string& run_path, const std:
   EnvArgs args = run.config.env_args;
   for (const std::string& item : given) {
     const size_t equals = item.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw UsageError("--env-args wants name=value, got '" + item + "'");
+    if (equals == std::string::npos || equals == 0) throw UsageError("--env-args wants name=value, got '" + item + "'");
     args[item.substr(0, equals)] = item.substr(equals + 1);
   }
   if (given.empty()) return args;
@@ -63,9 +62,10 @@ EnvArgs overridden(const LoadedRun& run, const std::string& run_path, const std:
   }
   const std::string here = text_of(now), there = text_of(spec_of(run.config.env_args));
   if (here != there)
-    throw UsageError(fmt::format("--env-args {}: this gives {}, but the run '{}' was trained on {}; leave out what "
-                                 "changes them",
-                                 fmt::join(given, " "), here, run_path, there));
+    throw UsageError(
+        fmt::format("--env-args {}: this gives {}, but the run '{}' was trained on {}; leave out what "
+                    "changes them",
+                    fmt::join(given, " "), here, run_path, there));
   return args;
 }
 

@@ -52,7 +52,7 @@ TEST(Submit, WrongWordsAreUsageErrorsThatNameTheNearest) {
 }
 
 TEST(Submit, WhatCannotBeRightIsAUsageErrorThatNamesOptionAndValue) {
-  const Arguments good = {"--on", "slurm", "-n", "3", "--address", "h:9"};
+  const Arguments good = {"--on", "slurm", "--address", "h:9"};
   const auto error_of = [&](Arguments more) {
     Arguments args = good;
     args.insert(args.end(), more.begin(), more.end());
@@ -63,11 +63,12 @@ TEST(Submit, WhatCannotBeRightIsAUsageErrorThatNamesOptionAndValue) {
   EXPECT_NE(error_of({"-n", "-1"}).find("(-n) must be at least 1, not -1"), std::string::npos);
   EXPECT_NE(error_of({"--workers=-7"}).find("not -7"), std::string::npos);
   EXPECT_NE(error_of({"-n", "5000"}).find("from 1 to 4096, not 5000"), std::string::npos);
-  EXPECT_NE(error_of({"--slots", "0"}).find("--slots must be from 1"), std::string::npos);
-  EXPECT_NE(error_of({"--mem", "lots"}).find("--mem wants a size"), std::string::npos);
-  EXPECT_NE(error_of({"--hosts", "a"}).find("belong to --on ssh"), std::string::npos);
-  EXPECT_NE(error_of({"--address", "a:b:c"}).find("--address"), std::string::npos);
-  EXPECT_NE(error_of({"--env", "1"}).find("--env wants"), std::string::npos);
+  EXPECT_NE(error_of({"-n", "3", "--slots", "0"}).find("--slots must be from 1"), std::string::npos);
+  EXPECT_NE(error_of({"-n", "3", "--mem", "lots"}).find("--mem wants a size"), std::string::npos);
+  EXPECT_NE(error_of({"-n", "3", "--hosts", "a"}).find("belong to --on ssh"), std::string::npos);
+  EXPECT_NE(usage_error({"--on", "slurm", "-n", "3", "--address", "a:b:c", "--", "p"}).find("--address"),
+            std::string::npos);
+  EXPECT_NE(error_of({"-n", "3", "--env", "1"}).find("--env wants"), std::string::npos);
 }
 
 }  // namespace

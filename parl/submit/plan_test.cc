@@ -43,8 +43,8 @@ TEST(Plan, TellsWorkersAndLearnerWhatTheyNeed) {
               ElementsAre("./my program", "--parl-worker", "tcp://learner.example:8037", "--slots", "3"));
   EXPECT_THAT(plan.learner_command(), ElementsAre("./my program", "--lr", "1", "--engine=tcp://0.0.0.0:8037"));
   EXPECT_THAT(plan.worker_environment(),
-              ElementsAre(testing::Pair("PARL_WORKER_PATIENCE", "30"),
-                          testing::Pair("PARL_WORKER_FIRST_PATIENCE", "0"), testing::Pair("A", "b=c")));
+              ElementsAre(testing::Pair("PARL_WORKER_PATIENCE", "30"), testing::Pair("PARL_WORKER_FIRST_PATIENCE", "0"),
+                          testing::Pair("A", "b=c")));
   EXPECT_EQ(plan.memory, int64_t{2} << 30);
   EXPECT_TRUE(plan.token_is_new);
   EXPECT_EQ(plan.token_file, "/tmp/parl-plan/token");

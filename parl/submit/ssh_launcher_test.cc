@@ -180,7 +180,8 @@ TEST_F(SshLauncherTest, GroupsOfGpusAndStrangeArgumentsArriveAsTheyWere) {
 // The guard for what no launcher can end any more.
 TEST_F(SiteTest, AWorkerThatHasLostItsLearnerEndsByItself) {
   const std::string address = fmt::format("tcp://127.0.0.1:{}", port_);
-  Daemon worker({hello_program(), "--parl-worker", address}, folder_ + "/worker", {{"PARL_WORKER_PATIENCE", "1"}, {"PARL_WORKER_FIRST_PATIENCE", "0"}});
+  Daemon worker({hello_program(), "--parl-worker", address}, folder_ + "/worker",
+                {{"PARL_WORKER_PATIENCE", "1"}, {"PARL_WORKER_FIRST_PATIENCE", "0"}});
   const Outcome learner = run_command({{hello_program(), "--parl-engine", address}}, std::chrono::seconds(60));
   EXPECT_EQ(learner.code, 0) << learner.output;
   EXPECT_TRUE(eventually([&] { return !worker.is_running(); })) << contents_or_empty(folder_ + "/worker");

@@ -13,9 +13,8 @@
 // A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. One whose
 // bytes a disk has lost or changed later is noticed by its manifest; a run then goes on from the one before, and it is
 // set aside as damaged_step_000001500000/. The newest `keep` stay, and beside them best/ (a copy of the best one by
-// evaluation or training return).
-// Thread rule: one writer per run directory. Throws parl::Error naming file and cause (a full disk by that name);
-// older checkpoints are untouched then.
+// evaluation or training return). Thread rule: one writer per run directory. Throws parl::Error naming file and cause
+// (a full disk by that name); older checkpoints are untouched then.
 #pragma once
 
 #include <cstdint>

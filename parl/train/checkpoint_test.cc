@@ -9,6 +9,7 @@
 #include "parl/core/check.h"
 #include "parl/core/files.h"
 #include "parl/train/train_test_util.h"
+#include "parl/train/trainer.h"
 
 namespace parl {
 namespace {
@@ -122,6 +123,22 @@ TEST(Checkpoint, WhenAllAreDamagedTheRunDoesNotBeginAnew) {
   for (int64_t steps : {10, 20}) flip_a_bit(save_checkpoint(dir.path(), make(steps)) + "/" + kWeightsFile);
   EXPECT_THROW(load_latest_checkpoint(dir.path()), DamagedCheckpoint);
   EXPECT_TRUE(latest_checkpoint(dir.path())) << "and nothing is moved";
+}
+
+TEST(Checkpoint, ARunGoesOnFromTheOneBeforeADamagedOne) {
+  TempDir dir;
+  TrainConfig c = testing::small_config(dir.file("run"));
+  c.deterministic = true;
+  c.checkpoint_steps = 500;
+  c.keep_checkpoints = 2;
+  TrainHooks hooks;
+  hooks.show_status = false;
+  const int64_t steps = train(c, hooks).steps;
+  const std::string newest = *latest_checkpoint(c.run), weights = read_file(newest + "/" + kWeightsFile);
+  flip_a_bit(newest + "/" + kStateFile);
+  EXPECT_EQ(train(c, hooks).steps, steps);
+  EXPECT_EQ(*latest_checkpoint(c.run), newest);
+  EXPECT_EQ(read_file(newest + "/" + kWeightsFile), weights);
 }
 
 TEST(Checkpoint, PlayingWantsTheWeightsWhole) {

@@ -8,10 +8,10 @@
 // Sending gathers all of it in one sendmsg without copying; receiving puts each body straight into the block that an
 // Array will own. Sizes are checked against FrameLimits before memory is taken, and what is announced is not yet there:
 // memory above FrameSteps grows with what has come, to at most twice that. A body for which there is
-// no memory is skipped, and the frame says so: the connection lives on. Everything here works on any stream socket; descriptors are
-// passed on unix sockets only.
-// Thread rule: a FrameParser or FrameReader belongs to one thread, a FrameSender to whoever holds its connection's
-// lock. Throws WireError for garbage: the connection is beyond repair then.
+// no memory is skipped, and the frame says so: the connection lives on. Everything here works on any stream socket;
+// descriptors are passed on unix sockets only. Thread rule: a FrameParser or FrameReader belongs to one thread, a
+// FrameSender to whoever holds its connection's lock. Throws WireError for garbage: the connection is beyond repair
+// then.
 #pragma once
 
 #include <sys/uio.h>
@@ -123,7 +123,7 @@ class FrameParser {
   FrameLimits limits_;
   const Arrive arrive_;
   const FrameSteps steps_;
-  std::byte* target_ = nullptr;  // null: the bytes are dropped
+  std::byte* target_ = nullptr;                // null: the bytes are dropped
   size_t wanted_ = 0, room_ = 0, filled_ = 0;  // of the present part: its bytes, those with memory, those that are here
   Stage stage_ = Stage::kPrefix;
   FramePrefix prefix_;

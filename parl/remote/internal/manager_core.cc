@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "parl/core/log.h"
-#include "parl/remote/internal/context.h"
 #include "parl/remote/engine_name.h"
+#include "parl/remote/internal/context.h"
 #include "parl/remote/internal/inline_engine.h"
 #include "parl/remote/internal/metrics_server.h"
 #include "parl/remote/internal/process_engine.h"

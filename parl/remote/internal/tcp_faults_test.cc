@@ -55,7 +55,8 @@ TEST(TcpFaults, SlotsCountObjectsThatLive) {
   EXPECT_EQ(manager.slots().used, 2);
   const TestWorker& stopped = a.pid() == one.pid() ? one : two;
   stop_process(stopped.pid());
-  auto waiting = std::async(std::launch::async, [&] { return manager.create<Counter>(Place{.timeout = 20s}, 3)->get(); });
+  auto waiting =
+      std::async(std::launch::async, [&] { return manager.create<Counter>(Place{.timeout = 20s}, 3)->get(); });
   ASSERT_TRUE(eventually([&] { return manager.slots().total == 1; }, 20s));
   EXPECT_FALSE(waiting.wait_for(kHeartbeat / 10) == std::future_status::ready);
   const RemoteSlots slots = manager.slots();

@@ -219,8 +219,9 @@ void TcpPeer::bye(const std::string& why, bool leaves_work) {
 
 void TcpPeer::send_value(uint64_t key, Writer writer, std::shared_ptr<const void> owner) {
   check_frame_size(writer);
-  connection_->send(kVersions, static_cast<uint8_t>(VersionKind::kValue), key, writer,
-                    [&] { return std::make_shared<ValueParcel>(ValueParcel{std::move(writer), std::move(owner)}); });
+  connection_->send(kVersions, static_cast<uint8_t>(VersionKind::kValue), key, writer, [&] {
+    return std::make_shared<ValueParcel>(ValueParcel{std::move(writer), std::move(owner)});
+  });
 }
 
 void TcpPeer::send_forget(uint64_t key) {

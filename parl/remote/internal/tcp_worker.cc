@@ -29,8 +29,8 @@ constexpr int kLearnersPatience = 60;                    // times the heartbeat'
 constexpr auto kGrace = std::chrono::milliseconds(500);  // for destructors once the learner is gone
 constexpr auto kFarewell = std::chrono::seconds(1);      // for a goodbye to be heard
 constexpr const char* kAskedToStop = "worker was asked to stop (SIGTERM)";
-constexpr uint64_t kMostUntold = 4096;                  // bytes of facts that wait for the network
-constexpr int kSlack = 8;                               // objects on their way out
+constexpr uint64_t kMostUntold = 4096;  // bytes of facts that wait for the network
+constexpr int kSlack = 8;               // objects on their way out
 
 Time now() { return std::chrono::steady_clock::now(); }
 

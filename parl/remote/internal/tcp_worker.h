@@ -119,8 +119,8 @@ class Dialer {
 };
 
 // `--parl-worker tcp://...`: serves learners until the process is ended; or, with PARL_WORKER_PATIENCE=<seconds> in the
-// environment, until it has been without a learner for that long: then it exits, with 0 if it ever had one, else with 1.
-// PARL_WORKER_FIRST_PATIENCE, if it is set, is the time for the first one; 0: for ever.
+// environment, until it has been without a learner for that long: then it exits, with 0 if it ever had one, else
+// with 1. PARL_WORKER_FIRST_PATIENCE, if it is set, is the time for the first one; 0: for ever.
 [[noreturn]] void run_tcp_worker(const WorkerSettings& settings, const Security& security);
 
 // Offers `object` until a learner that took it has said goodbye, on the calling thread (as_remote.h).

@@ -5,7 +5,7 @@
 
 #include <future>
 #include <map>
-#include <set>
+#include <thread>
 
 #include "parl/remote/internal/version_shelf.h"
 #include "parl/wire/versioned.h"

@@ -32,7 +32,7 @@ class VersionShelf final : public VersionReceiver {
 
  private:
   struct Entry {
-    Frame frame;                        // until it is decoded
+    Frame frame;                         // until it is decoded
     bool is_raw = true, is_bad = false;  // neither and no value: somebody is decoding it
     const void* type_tag = nullptr;
     std::shared_ptr<const void> value;
