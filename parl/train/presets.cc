@@ -130,6 +130,15 @@ constexpr const char* kPendulum = R"({
   "sac": {"lr": 1e-3, "batch_size": 128, "train_ratio": 64, "learn_start": 1000, "replay_capacity": 50000}
 })";
 
+// No reward before the flag, which single pushes never reach: the first random actions are held for unrolls of 32.
+constexpr const char* kMountainCar = R"({
+  "steps": 80000, "model": "mlp64", "actors": 1, "envs_per_actor": 4, "rollout_length": 32, "log_steps": 2000,
+  "checkpoint_steps": 20000,
+  "ddpg": {"batch_size": 128, "train_ratio": 64, "n_step": 5, "learn_start": 10000, "hold_random": true, "replay_capacity": 80000},
+  "td3": {"batch_size": 128, "train_ratio": 64, "n_step": 5, "learn_start": 10000, "hold_random": true, "replay_capacity": 80000},
+  "sac": {"lr": 1e-3, "batch_size": 128, "train_ratio": 32, "learn_start": 10000, "hold_random": true, "replay_capacity": 80000}
+})";
+
 bool is_classic(const std::string& env) {
   return env == "CartPole-v1" || env == "Acrobot-v1" || env == "MountainCar-v0";
 }
@@ -155,10 +164,13 @@ const std::vector<Preset>& presets() {
        kPpoClassic},
       {"ddpg", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
       {"ddpg", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"ddpg", "mountaincar", "default of MountainCarContinuous-v0: small networks, held random actions", kMountainCar},
       {"td3", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
       {"td3", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"td3", "mountaincar", "default of MountainCarContinuous-v0: small networks, held random actions", kMountainCar},
       {"sac", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
       {"sac", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"sac", "mountaincar", "default of MountainCarContinuous-v0: small networks, held random actions", kMountainCar},
   };
   return *list;
 }
@@ -182,6 +194,7 @@ std::string default_preset(const std::string& env, const std::string& algorithm)
   const std::string name = env.starts_with("atari:")   ? (algorithm == "impala" ? "pong" : "atari")
                            : env.starts_with("pixel:") ? "pixel"
                            : env == "Pendulum-v1"      ? "pendulum"
+                           : env == "MountainCarContinuous-v0" ? "mountaincar"
                            : is_classic(env)           ? "classic"
                                                        : "control";
   for (const Preset& p : presets()) {
