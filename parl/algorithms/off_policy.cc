@@ -99,8 +99,8 @@ void OffPolicyConfig::check() const {
 struct OffPolicy::Learner {
   Learner(Model& policy_network, const OffPolicyNetworks& networks, const OffPolicyConfig& config, int64_t draws)
       : policy(policy_network),
-        replay({config.replay_capacity, config.n_step, config.gamma, false, 0,
-                static_cast<uint64_t>(config.replay_seed)}),
+        replay(
+            {config.replay_capacity, config.n_step, config.gamma, false, 0, static_cast<uint64_t>(config.replay_seed)}),
         ahead(replay, config.batch_size, draws, static_cast<uint64_t>(config.replay_seed)) {
     for (const auto& critic : networks.critics) critics.emplace_back(*critic);
     for (const auto& critic : networks.target_critics) target_critics.emplace_back(*critic);
@@ -205,7 +205,8 @@ void OffPolicy::step_policy(Recording& recording, const at::Tensor& d_parameters
   Learner& l = *learner_;
   check_loss(loss, "policy");
   l.policy.parameters.zero_gradients();
-  recording.backward(d_parameters, torch::zeros_like(recording.output().value, at::TensorOptions().requires_grad(false)));
+  recording.backward(d_parameters,
+                     torch::zeros_like(recording.output().value, at::TensorOptions().requires_grad(false)));
   checked_norm(l.policy, "policy");
   l.policy.optimizer.step(config_.lr);
 }
@@ -310,8 +311,8 @@ Weights OffPolicy::get_state() const {
   }
   if (networks_.target_policy) append_under(state, "target_policy/", networks_.target_policy->get_weights());
   l.replay.append_state(state);
-  state.entries.push_back({"off_policy/counters", Array::from<int64_t>({l.calls, l.updates,
-                                                                       static_cast<int64_t>(l.ahead.noise_position())})});
+  state.entries.push_back({"off_policy/counters",
+                           Array::from<int64_t>({l.calls, l.updates, static_cast<int64_t>(l.ahead.noise_position())})});
   state.entries.push_back({"off_policy/owed", Array::from<double>({l.owed})});
   append_own_state(state);
   return state;

@@ -50,13 +50,12 @@ std::shared_ptr<Model> make_policy(bool plain) {
   return std::make_shared<ReluMlp>(kSpec, std::vector<int64_t>{8});
 }
 OffPolicyNetworks make_networks(bool plain, int critics, bool target_policy) {
-  return make_off_policy_networks(
-      [plain](const ModelSpec&) { return make_policy(plain); },
-      [plain](const ModelSpec&) -> std::shared_ptr<QModel> {
-        if (plain) return std::make_shared<PlainCritic>();
-        return std::make_shared<MlpCritic>(kSpec, std::vector<int64_t>{8});
-      },
-      kSpec, critics, target_policy);
+  return make_off_policy_networks([plain](const ModelSpec&) { return make_policy(plain); },
+                                  [plain](const ModelSpec&) -> std::shared_ptr<QModel> {
+                                    if (plain) return std::make_shared<PlainCritic>();
+                                    return std::make_shared<MlpCritic>(kSpec, std::vector<int64_t>{8});
+                                  },
+                                  kSpec, critics, target_policy);
 }
 
 double stat(const LearnStats& stats, const std::string& name) {
@@ -130,7 +129,8 @@ TEST_P(ByReference, UpdatesEqualPyTorch) {
       }
     }
     Weights state = algorithm->get_state();
-    for (NamedArray& entry : algorithm->get_weights().entries) state.entries.push_back({"policy/" + entry.name, entry.array});
+    for (NamedArray& entry : algorithm->get_weights().entries)
+      state.entries.push_back({"policy/" + entry.name, entry.array});
     int compared = 0;
     for (const NamedArray& entry : reference.entries) {
       const std::string prefix = name + "/after/";
@@ -213,7 +213,7 @@ TEST(OffPolicy, ActorsActByTheWeightsAlone) {
   Td3 learner(make_policy(false), config, make_networks(false, 2, true)), actor(make_policy(false), config);
   const at::Tensor obs = torch::randn({1000, 5}), uniforms = torch::rand({1000, 2});
   actor.set_weights(learner.get_weights());
-  EXPECT_EQ(learner.get_weights().entries.size(), 5u);  // the policy's four and how to explore
+  EXPECT_EQ(learner.get_weights().entries.size(), 5u);                         // the policy's four and how to explore
   EXPECT_TRUE(actor.sample(obs, uniforms).action.allclose(uniforms * 2 - 1));  // uniform at first
   actor.play_for_evaluation(true);
   EXPECT_TRUE(actor.sample(obs, uniforms).action.equal(actor.predict(obs).action));

@@ -255,8 +255,8 @@ TEST(Models, PythonGetsEqualOutputs) {
 
 TEST(Registry, NamesDefaultsAndErrors) {
   ModelRegistry models = builtin_models();
-  EXPECT_THAT(models.names(),
-              testing::ElementsAre("atari42", "impala_deep", "impala_shallow", "minatar", "mlp", "mlp256", "mlp64", "nature"));
+  EXPECT_THAT(models.names(), testing::ElementsAre("atari42", "impala_deep", "impala_shallow", "minatar", "mlp",
+                                                   "mlp256", "mlp64", "nature"));
   EXPECT_EQ(default_model_for({{4}, DType::kF32, 2, 0}), "mlp");
   EXPECT_EQ(default_model_for(image_spec(42)), "atari42");
   EXPECT_EQ(default_model_for(image_spec(84)), "nature");

@@ -6,10 +6,9 @@
 //
 // A critic of continuous control (agent/q_model.h) has a name, too; one that bears its policy network's name is taken
 // with it. Built in: mlp, mlp64, mlp256.
-// Built in: mlp (any observation), mlp64 and mlp256 (continuous control), minatar (small boards), atari42 (PARL's 42x42 network), nature, impala_shallow,
-// impala_deep (images).
-// Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near
-// ones.
+// Built in: mlp (any observation), mlp64 and mlp256 (continuous control), minatar (small boards), atari42 (PARL's 42x42
+// network), nature, impala_shallow, impala_deep (images). Initial weights come from torch's global generator:
+// torch::manual_seed first. Unknown names: error with the near ones.
 #pragma once
 
 #include <map>

@@ -37,8 +37,8 @@ TrainConfig config_for(const std::string& algorithm) {
 
 std::unique_ptr<Algorithm> make_learner(const std::string& algorithm) {
   torch::manual_seed(4);
-  return program().algorithm(algorithm).make_learner(
-      program().models.factory(model_for(algorithm)), spec_for(algorithm), config_for(algorithm));
+  return program().algorithm(algorithm).make_learner(program().models.factory(model_for(algorithm)),
+                                                     spec_for(algorithm), config_for(algorithm));
 }
 
 // Uniform numbers for n actions.
@@ -52,8 +52,8 @@ Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t see
   torch::manual_seed(seed);
   Batch b;
   b.obs = torch::randn({unrolls, length + 1, 4});
-  const ActOutput out = algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}),
-                                         uniforms_for(algorithm, unrolls * length));
+  const ActOutput out =
+      algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}), uniforms_for(algorithm, unrolls * length));
   const bool continuous = out.action.dim() == 2;
   b.action = continuous ? out.action.view({unrolls, length, 1}) : out.action.view({unrolls, length});
   b.behaviour_logits = out.logits.view({unrolls, length, -1});
@@ -102,9 +102,10 @@ TEST_P(EveryAlgorithm, ContinuesToTheBit) {
 TEST_P(EveryAlgorithm, ActorActsAsTheLearner) {
   auto learner = make_learner(GetParam());
   for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 50'000);
-  auto actor =
-      program().algorithm(GetParam()).make_actor(
-      program().models.make(model_for(GetParam()), spec_for(GetParam())), config_for(GetParam()).settings);
+  auto actor = program()
+                   .algorithm(GetParam())
+                   .make_actor(program().models.make(model_for(GetParam()), spec_for(GetParam())),
+                               config_for(GetParam()).settings);
   actor->set_weights(learner->get_weights());
   const at::Tensor obs = torch::randn({16, 4}), uniforms = uniforms_for(*learner, 16);
   const ActOutput a = learner->sample(obs, uniforms), b = actor->sample(obs, uniforms);

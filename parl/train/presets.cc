@@ -115,7 +115,8 @@ constexpr const char* kPpoPendulum = R"({
   "ppo": {"gamma": 0.9, "entropy_cost": 0, "value_cost": 0.01, "lr": 1e-3, "epochs": 10, "minibatches": 8, "clip": 0.2}
 })";
 
-// Vectors of joints and velocities (MuJoCo and its like): the papers' networks and rates, one update per step collected.
+// Vectors of joints and velocities (MuJoCo and its like): the papers' networks and rates, one update per step
+// collected.
 constexpr const char* kControl = R"({
   "steps": 1000000, "model": "mlp256", "actors": 1, "envs_per_actor": 4, "rollout_length": 16,
   "ddpg": {"learn_start": 10000}, "td3": {"learn_start": 10000}, "sac": {"learn_start": 10000}
@@ -191,12 +192,12 @@ const Preset& preset(const std::string& name, const std::string& algorithm) {
 }
 
 std::string default_preset(const std::string& env, const std::string& algorithm) {
-  const std::string name = env.starts_with("atari:")   ? (algorithm == "impala" ? "pong" : "atari")
-                           : env.starts_with("pixel:") ? "pixel"
-                           : env == "Pendulum-v1"      ? "pendulum"
+  const std::string name = env.starts_with("atari:")           ? (algorithm == "impala" ? "pong" : "atari")
+                           : env.starts_with("pixel:")         ? "pixel"
+                           : env == "Pendulum-v1"              ? "pendulum"
                            : env == "MountainCarContinuous-v0" ? "mountaincar"
-                           : is_classic(env)           ? "classic"
-                                                       : "control";
+                           : is_classic(env)                   ? "classic"
+                                                               : "control";
   for (const Preset& p : presets()) {
     if (p.algorithm == algorithm && p.name == name) return name;
   }

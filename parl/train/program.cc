@@ -65,8 +65,9 @@ template <typename Config>
 void check_replay(const TrainConfig& run, const Config& config) {
   config.check();
   const int64_t whole = config.replay_capacity / run.rollout_length * run.rollout_length;
-  PARL_CHECK(whole >= config.batch_size, "--replay-capacity {} holds {} steps in unrolls of {}: less than --batch-size {}",
-             config.replay_capacity, whole, run.rollout_length, config.batch_size);
+  PARL_CHECK(whole >= config.batch_size,
+             "--replay-capacity {} holds {} steps in unrolls of {}: less than --batch-size {}", config.replay_capacity,
+             whole, run.rollout_length, config.batch_size);
   PARL_CHECK(config.n_step <= run.rollout_length, "--n-step {} is longer than an unroll, --rollout-length {}",
              config.n_step, run.rollout_length);
   PARL_CHECK(config.learn_start < run.steps, "--learn-start {} is not before --steps {}: nothing would be learnt",
@@ -86,7 +87,8 @@ AlgorithmEntry dqn_entry() {
     DqnConfig config = run.settings.as<DqnConfig>();
     if (config.replay_seed == 0) config.replay_seed = run.seed;
     PARL_CHECK(spec.num_actions > 0,
-               "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg", run.env);
+               "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg",
+               run.env);
     std::shared_ptr<Model> model = factory(spec), target = factory(spec);
     return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), run.device);
   };
@@ -99,8 +101,8 @@ AlgorithmEntry dqn_entry() {
 // Actions are the policy's own, in -1..1: there must be bounds to map them onto.
 void check_bounded(const ModelSpec& spec, const TrainConfig& run) {
   PARL_CHECK(spec.action_size > 0,
-             "{} needs continuous actions; '{}' has a finite set: dqn learns those, and impala, a2c, ppo", run.algorithm,
-             run.env);
+             "{} needs continuous actions; '{}' has a finite set: dqn learns those, and impala, a2c, ppo",
+             run.algorithm, run.env);
   for (size_t i = 0; i < static_cast<size_t>(spec.action_size); ++i) {
     PARL_CHECK(std::isfinite(spec.action_low[i]) && std::isfinite(spec.action_high[i]),
                "{} needs actions with bounds; component {} of '{}' is in {}..{}: ppo learns those", run.algorithm, i,
@@ -126,8 +128,9 @@ AlgorithmEntry off_policy_entry(std::string name, std::string summary) {
     if (config.replay_seed == 0) config.replay_seed = run.seed;
     check_bounded(spec, run);
     std::shared_ptr<Model> policy = factory(spec);
-    OffPolicyNetworks networks = make_off_policy_networks(
-        factory, program().models.critic_factory(config.critic, run.model), spec, Class::kCritics, Class::kTargetPolicy);
+    OffPolicyNetworks networks =
+        make_off_policy_networks(factory, program().models.critic_factory(config.critic, run.model), spec,
+                                 Class::kCritics, Class::kTargetPolicy);
     return std::make_unique<Class>(std::move(policy), config, std::move(networks), run.device);
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
@@ -171,8 +174,8 @@ Program make_program() {
   p.algorithms.push_back(actor_critic_entry<Ppo, PpoConfig>(
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
   p.algorithms.push_back(dqn_entry());
-  p.algorithms.push_back(off_policy_entry<Ddpg, DdpgConfig>(
-      "ddpg", "deterministic policy gradient from replay; for continuous actions"));
+  p.algorithms.push_back(
+      off_policy_entry<Ddpg, DdpgConfig>("ddpg", "deterministic policy gradient from replay; for continuous actions"));
   p.algorithms.push_back(off_policy_entry<Td3, Td3Config>(
       "td3", "DDPG with twin critics, smoothed targets and a delayed policy; for continuous actions"));
   p.algorithms.push_back(off_policy_entry<Sac, SacConfig>(
