@@ -89,8 +89,8 @@ class ByTorch {
     const auto parts = actor_->forward(obs).chunk(2, 1);
     const at::Tensor log_std = parts[1].clamp(-20, 2), z = torch::randn_like(log_std);
     const at::Tensor u = parts[0] + log_std.exp() * z;
-    const at::Tensor log_prob = -0.5 * z * z - log_std - 0.5 * std::log(2 * M_PI) -
-                                2 * (std::log(2.0) - u - torch::softplus(-2 * u));
+    const at::Tensor log_prob =
+        -0.5 * z * z - log_std - 0.5 * std::log(2 * M_PI) - 2 * (std::log(2.0) - u - torch::softplus(-2 * u));
     return {u.tanh(), log_prob.sum(1)};
   }
   void update_actor(const at::Tensor& obs) {
@@ -195,10 +195,11 @@ void compare(const std::string& name, int rounds, int64_t updates) {
     a.measure(mine, updates);
     b.measure(theirs, updates);
   }
-  fmt::print("{:<5} ours {:7.1f} libtorch {:7.1f} ratio {:.2f} updates/s of CPU time | wall: ours {:7.1f} libtorch {:7.1f} "
-             "ratio {:.2f}\n",
-             name, median(a.cpu), median(b.cpu), median(a.cpu) / median(b.cpu), median(a.wall), median(b.wall),
-             median(a.wall) / median(b.wall));
+  fmt::print(
+      "{:<5} ours {:7.1f} libtorch {:7.1f} ratio {:.2f} updates/s of CPU time | wall: ours {:7.1f} libtorch {:7.1f} "
+      "ratio {:.2f}\n",
+      name, median(a.cpu), median(b.cpu), median(a.cpu) / median(b.cpu), median(a.wall), median(b.wall),
+      median(a.wall) / median(b.wall));
   std::fflush(stdout);
 }
 

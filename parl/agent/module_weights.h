@@ -2,9 +2,11 @@
 // Model and QModel are read and written by these. Thread rule: one thread at a time.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include "parl/agent/weights.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace parl {
 

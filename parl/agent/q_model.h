@@ -13,12 +13,11 @@
 // learner: actors need none. Thread rule: one thread at a time.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <functional>
 #include <memory>
+#include <utility>
 
-#include "parl/agent/spec.h"
+#include "parl/agent/model.h"
 
 namespace parl {
 

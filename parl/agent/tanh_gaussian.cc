@@ -48,8 +48,8 @@ at::Tensor tanh_gaussian_gradient(const TanhGaussianDraw& draw, const at::Tensor
 
 at::Tensor sample_tanh_gaussian(const at::Tensor& parameters, const at::Tensor& uniforms) {
   const at::Tensor mean = gaussian_mean(parameters);
-  PARL_CHECK(uniforms.sizes() == mean.sizes(),
-             "a tanh Gaussian with {} components needs as many uniform numbers a row", mean.size(1));
+  PARL_CHECK(uniforms.sizes() == mean.sizes(), "a tanh Gaussian with {} components needs as many uniform numbers a row",
+             mean.size(1));
   return draw_tanh_gaussian(parameters, normal_from_uniform(uniforms)).action;
 }
 

@@ -31,7 +31,8 @@ TEST(TanhGaussian, DensityAddsUpToOneAndIsTheTrueOne) {
   EXPECT_NEAR((width * (p.narrow(0, 1, n - 1) + p.narrow(0, 0, n - 1)) / 2).sum().item<double>(), 1, 1e-4);
   for (const int64_t i : {n / 4, n / 2, 3 * n / 5}) {
     const double u = 0.3 + std::exp(-0.4) * z[i][0].item<double>();
-    EXPECT_NEAR(draw.log_prob[i].item<double>(), log_density(static_cast<double>(0.3f), static_cast<double>(-0.4f), std::tanh(u)), 2e-5);
+    EXPECT_NEAR(draw.log_prob[i].item<double>(),
+                log_density(static_cast<double>(0.3f), static_cast<double>(-0.4f), std::tanh(u)), 2e-5);
   }
 }
 
@@ -54,7 +55,8 @@ TEST(TanhGaussian, GradientsAreThoseOfDifferences) {
   // In double by torch's own functions, differences of 1e-5.
   const auto loss = [&](const at::Tensor& p) {
     const at::Tensor log_std = p.narrow(1, 2, 2).clamp(-20, 2), u = p.narrow(1, 0, 2) + log_std.exp() * z;
-    const at::Tensor log_prob = -0.5 * z * z - log_std - 0.5 * std::log(2 * std::numbers::pi) - (1 - u.tanh().pow(2)).log();
+    const at::Tensor log_prob =
+        -0.5 * z * z - log_std - 0.5 * std::log(2 * std::numbers::pi) - (1 - u.tanh().pow(2)).log();
     return ((u.tanh() * weight).sum() + kAlpha * log_prob.sum()).item<double>();
   };
   const at::Tensor gradient = tanh_gaussian_gradient(draw_tanh_gaussian(parameters, z), weight, kAlpha);
@@ -74,7 +76,9 @@ TEST(TanhGaussian, GradientsAreThoseOfDifferences) {
 
 TEST(TanhGaussian, DrawsByTheInverseOfTheDistribution) {
   const at::Tensor parameters = torch::tensor({{0.5f, std::log(2.0f)}});
-  const auto at_quantile = [&](float u) { return sample_tanh_gaussian(parameters, torch::full({1, 1}, u)).item<float>(); };
+  const auto at_quantile = [&](float u) {
+    return sample_tanh_gaussian(parameters, torch::full({1, 1}, u)).item<float>();
+  };
   EXPECT_NEAR(at_quantile(0.5f), std::tanh(0.5f), 1e-5);
   EXPECT_NEAR(at_quantile(0.841344746f), std::tanh(2.5f), 1e-5);  // one deviation up
   EXPECT_NEAR(at_quantile(0), std::tanh(0.5f - 2 * 5.42f), 1e-5);

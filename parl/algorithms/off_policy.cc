@@ -18,7 +18,7 @@
 namespace parl {
 namespace {
 
-const std::string kRandom = std::string(kExploration) + "random";
+const std::string kRandom = std::string(kExploration) + "random", kHeld = std::string(kExploration) + "held";
 const OptimizerConfig kAdam{"adam", 1e-8, 0, 0.9, 0.999};
 
 // A network that is learnt.
@@ -99,8 +99,8 @@ void OffPolicyConfig::check() const {
 struct OffPolicy::Learner {
   Learner(Model& policy_network, const OffPolicyNetworks& networks, const OffPolicyConfig& config, int64_t draws)
       : policy(policy_network),
-        replay({config.replay_capacity, config.n_step, config.gamma, false, 0,
-                static_cast<uint64_t>(config.replay_seed)}),
+        replay(
+            {config.replay_capacity, config.n_step, config.gamma, false, 0, static_cast<uint64_t>(config.replay_seed)}),
         ahead(replay, config.batch_size, draws, static_cast<uint64_t>(config.replay_seed)) {
     for (const auto& critic : networks.critics) critics.emplace_back(*critic);
     for (const auto& critic : networks.target_critics) target_critics.emplace_back(*critic);
@@ -167,7 +167,8 @@ ActOutput OffPolicy::predict(const at::Tensor& obs) {
 ActOutput OffPolicy::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   torch::NoGradGuard no_grad;
   const PolicyValue out = network_output(obs);
-  return {acts_randomly() ? uniforms * 2 - 1 : explore(out.logits, uniforms), out.logits, out.value};
+  if (!acts_randomly()) return {explore(out.logits, uniforms), out.logits, out.value};
+  return {held_.defined() ? held_.expand_as(uniforms).contiguous() : uniforms * 2 - 1, out.logits, out.value};
 }
 
 at::Tensor OffPolicy::target_q(const at::Tensor& obs, const at::Tensor& action) const {
@@ -205,7 +206,8 @@ void OffPolicy::step_policy(Recording& recording, const at::Tensor& d_parameters
   Learner& l = *learner_;
   check_loss(loss, "policy");
   l.policy.parameters.zero_gradients();
-  recording.backward(d_parameters, torch::zeros_like(recording.output().value, at::TensorOptions().requires_grad(false)));
+  recording.backward(d_parameters,
+                     torch::zeros_like(recording.output().value, at::TensorOptions().requires_grad(false)));
   checked_norm(l.policy, "policy");
   l.policy.optimizer.step(config_.lr);
 }
@@ -246,6 +248,7 @@ LearnStats OffPolicy::learn(const Batch& batch, int64_t agent_steps) {
   l.replay.add(batch);
   const bool started = agent_steps + batch.steps() >= config_.learn_start;
   random_ = !started;
+  if (config_.hold_random) draw_held(batch.action.size(2));
   const double lag =
       batch.version.defined() ? static_cast<double>(l.calls) - batch.version.to(at::kDouble).mean().item<double>() : 0;
   int64_t updates = 0;
@@ -277,10 +280,18 @@ LearnStats OffPolicy::learn(const Batch& batch, int64_t agent_steps) {
 ReplayBuffer& OffPolicy::replay() { return learner().replay; }
 
 void OffPolicy::replay_lost() { learner().refill = std::min(config_.learn_start, config_.replay_capacity / 2); }
+// From a place of its own for every version.
+void OffPolicy::draw_held(int64_t size) {
+  CounterRng rng(static_cast<uint64_t>(config_.replay_seed), 0x4e1d);
+  rng.set_position(static_cast<uint64_t>(learner_->calls * size));
+  held_ = torch::empty({size});
+  for (int64_t i = 0; i < size; ++i) held_.mutable_data_ptr<float>()[i] = rng.uniform() * 2 - 1;
+}
 
 Weights OffPolicy::get_weights() {
   Weights weights = policy_->get_weights();
   weights.entries.push_back({kRandom, Array::from<float>({random_ ? 1.0f : 0.0f})});
+  if (random_ && held_.defined()) weights.entries.push_back({kHeld, to_array(held_)});
   return weights;
 }
 
@@ -289,6 +300,8 @@ void OffPolicy::set_weights(const Weights& weights) {
   if (networks_.target_policy) policy_->sync_weights_to(*networks_.target_policy);
   const Array* random = find_entry(weights, kRandom);
   if (random) random_ = random->data<float>()[0] > 0;
+  const Array* held = find_entry(weights, kHeld);
+  if (held) held_ = to_tensor(*held);
 }
 
 Weights OffPolicy::get_state() const {

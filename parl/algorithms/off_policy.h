@@ -1,9 +1,10 @@
 // OffPolicy: what DDPG, TD3 and SAC share: a policy network, one or two critics, target networks, replay.
 //
 // Any Model with a Gaussian policy serves as the policy's network, any QModel (agent/q_model.h) as the critic. Actions
-// are the policy's own, in [-1, 1]: they are what replay stores and critics see, and noise has these units; map_action()
-// makes the environment's. Until learn_start steps are collected, actors draw uniform actions; that they do travels with
-// the weights (the entry "exploration/random"), which are the policy's alone: critics stay with the learner.
+// are the policy's own, in [-1, 1]: they are what replay stores and critics see, and noise has these units;
+// map_action() makes the environment's. Until learn_start steps are collected, actors draw uniform actions, for every
+// step or, with hold_random, one that the learner draws for every version; that they do travels with the weights (the
+// entries "exploration/random", "exploration/held"), which are the policy's alone: critics stay with the learner.
 //
 // learn() puts the batch into the replay buffer (replay.h), whatever policy acted in it, and then makes
 // train_ratio * steps / batch_size updates: with train_ratio = batch_size one update per step collected. Steps before
@@ -36,6 +37,7 @@ struct OffPolicyConfig {
   double tau = 0.005;
   int64_t n_step = 1;
   int64_t learn_start = 5'000;
+  bool hold_random = false;
   int64_t replay_capacity = 1'000'000;
   int64_t replay_seed = 0;
   std::string critic = "auto";
@@ -43,13 +45,14 @@ struct OffPolicyConfig {
   // Throws parl::Error naming the field.
   void check() const;
 };
-#define PARL_OFF_POLICY_FIELDS                                                                                    \
-  (gamma, "discount per agent step"), (lr, "Adam's learning rate, the policy's"),                                 \
-      (critic_lr, "the critics' learning rate; 0: lr"), (batch_size, "transitions per update"),                   \
-      (train_ratio, "transitions learnt per agent step collected; batch-size of them are one update"),            \
-      (tau, "how far target networks move towards their originals at a time"),                                    \
-      (n_step, "rewards before bootstrapping"),                                                                   \
-      (learn_start, "agent steps of random actions that are collected before learning begins"),                   \
+#define PARL_OFF_POLICY_FIELDS                                                                                      \
+  (gamma, "discount per agent step"), (lr, "Adam's learning rate, the policy's"),                                   \
+      (critic_lr, "the critics' learning rate; 0: lr"), (batch_size, "transitions per update"),                     \
+      (train_ratio, "transitions learnt per agent step collected; batch-size of them are one update"),              \
+      (tau, "how far target networks move towards their originals at a time"),                                      \
+      (n_step, "rewards before bootstrapping"),                                                                     \
+      (learn_start, "agent steps of random actions that are collected before learning begins"),                     \
+      (hold_random, "hold one random action for a whole unroll, in all environments: for tasks of momentum"),       \
       (replay_capacity, "steps kept"), (replay_seed, "seed of the sampling from replay and of the update's noise"), \
       (critic, "critic network (mlp256, mlp64, ...); auto: the one of the policy network's name, else mlp256")
 
@@ -113,12 +116,14 @@ class OffPolicy : public Algorithm, public ReplayOwner {
   PolicyValue network_output(const at::Tensor& obs) const;
   void update_critics(const ReplaySample& sample, const at::Tensor& y, LearnStats& stats);
   void move_targets();
+  void draw_held(int64_t size);
 
   std::shared_ptr<Model> policy_;
   OffPolicyNetworks networks_;
   OffPolicyConfig config_;
   std::string device_;
   bool random_, evaluating_ = false;
+  at::Tensor held_;  // [A]: the random action of this version; undefined: one for every step
   mutable std::unique_ptr<Learner> learner_;
 };
 

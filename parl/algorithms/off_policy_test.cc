@@ -50,13 +50,12 @@ std::shared_ptr<Model> make_policy(bool plain) {
   return std::make_shared<ReluMlp>(kSpec, std::vector<int64_t>{8});
 }
 OffPolicyNetworks make_networks(bool plain, int critics, bool target_policy) {
-  return make_off_policy_networks(
-      [plain](const ModelSpec&) { return make_policy(plain); },
-      [plain](const ModelSpec&) -> std::shared_ptr<QModel> {
-        if (plain) return std::make_shared<PlainCritic>();
-        return std::make_shared<MlpCritic>(kSpec, std::vector<int64_t>{8});
-      },
-      kSpec, critics, target_policy);
+  return make_off_policy_networks([plain](const ModelSpec&) { return make_policy(plain); },
+                                  [plain](const ModelSpec&) -> std::shared_ptr<QModel> {
+                                    if (plain) return std::make_shared<PlainCritic>();
+                                    return std::make_shared<MlpCritic>(kSpec, std::vector<int64_t>{8});
+                                  },
+                                  kSpec, critics, target_policy);
 }
 
 double stat(const LearnStats& stats, const std::string& name) {
@@ -125,10 +124,13 @@ TEST_P(ByReference, UpdatesEqualPyTorch) {
       EXPECT_NEAR(stat(stats, "loss"), get(at + "loss").item<double>(), 2e-4) << update;
       const bool moved = find_entry(reference, name + "/" + at + "actor_loss") != nullptr;
       ASSERT_EQ(has(stats, "actor_loss"), moved) << update;
-      if (moved) EXPECT_NEAR(stat(stats, "actor_loss"), get(at + "actor_loss").item<double>(), 1e-4) << update;
+      if (moved) {
+        EXPECT_NEAR(stat(stats, "actor_loss"), get(at + "actor_loss").item<double>(), 1e-4) << update;
+      }
     }
     Weights state = algorithm->get_state();
-    for (NamedArray& entry : algorithm->get_weights().entries) state.entries.push_back({"policy/" + entry.name, entry.array});
+    for (NamedArray& entry : algorithm->get_weights().entries)
+      state.entries.push_back({"policy/" + entry.name, entry.array});
     int compared = 0;
     for (const NamedArray& entry : reference.entries) {
       const std::string prefix = name + "/after/";
@@ -136,7 +138,9 @@ TEST_P(ByReference, UpdatesEqualPyTorch) {
       const std::string what = entry.name.substr(prefix.size());
       if (what == "alpha") {
         const auto* sac = dynamic_cast<Sac*>(algorithm.get());
-        if (sac) EXPECT_NEAR(sac->alpha(), to_tensor(entry.array).item<double>(), 1e-5);
+        if (sac) {
+          EXPECT_NEAR(sac->alpha(), to_tensor(entry.array).item<double>(), 1e-5);
+        }
         continue;
       }
       EXPECT_TRUE(at::allclose(to_tensor(get_entry(state, what)), to_tensor(entry.array), 1e-3, 5e-5)) << what;
@@ -209,7 +213,7 @@ TEST(OffPolicy, ActorsActByTheWeightsAlone) {
   Td3 learner(make_policy(false), config, make_networks(false, 2, true)), actor(make_policy(false), config);
   const at::Tensor obs = torch::randn({1000, 5}), uniforms = torch::rand({1000, 2});
   actor.set_weights(learner.get_weights());
-  EXPECT_EQ(learner.get_weights().entries.size(), 5u);  // the policy's four and how to explore
+  EXPECT_EQ(learner.get_weights().entries.size(), 5u);                         // the policy's four and how to explore
   EXPECT_TRUE(actor.sample(obs, uniforms).action.allclose(uniforms * 2 - 1));  // uniform at first
   actor.play_for_evaluation(true);
   EXPECT_TRUE(actor.sample(obs, uniforms).action.equal(actor.predict(obs).action));
@@ -224,6 +228,27 @@ TEST(OffPolicy, ActorsActByTheWeightsAlone) {
   EXPECT_GT(noise.std().item<double>(), 0.3);
   EXPECT_LT(noise.std().item<double>(), 0.42);
   EXPECT_THAT(error_of([&] { actor.learn(one_transition("none"), 0); }), HasSubstr("without critics"));
+}
+
+TEST(OffPolicy, HoldsARandomActionForAVersion) {
+  torch::manual_seed(5);
+  DdpgConfig config;
+  config.learn_start = 10, config.hold_random = true;
+  Ddpg learner(make_policy(false), config, make_networks(false, 1, true)), actor(make_policy(false), config);
+  const auto act = [&] {
+    actor.set_weights(learner.get_weights());
+    return actor.sample(torch::randn({7, 5}), torch::rand({7, 2})).action;
+  };
+  EXPECT_FALSE(act()[0].equal(act()[0]));  // none is held before the first batch
+  learner.learn(one_transition("none"), 0);
+  const at::Tensor first = act();
+  EXPECT_TRUE(first.eq(first[0]).all().item<bool>());
+  EXPECT_TRUE(act().equal(first));
+  learner.learn(one_transition("none"), 1);
+  EXPECT_FALSE(act().equal(first));
+  EXPECT_LE(act().abs().max().item<float>(), 1);
+  learner.learn(one_transition("none"), 20);  // the policy acts now
+  EXPECT_FALSE(act()[0].equal(act()[1]));
 }
 
 TEST(Sac, DrawsFromItsPolicyAlsoInEvaluation) {

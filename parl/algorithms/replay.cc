@@ -141,9 +141,9 @@ void ReplayBuffer::add(const Batch& given) {
              batch.length());
   PARL_CHECK(batch.obs.sizes().slice(2) == at::IntArrayRef(obs_shape_) && batch.obs.scalar_type() == obs_.scalar_type(),
              "the replay buffer was begun with observations of another shape or type");
-  PARL_CHECK(batch.action.sizes().slice(1) == action_.sizes().slice(1) &&
-                 batch.action.scalar_type() == action_.scalar_type(),
-             "the replay buffer was begun with actions of another shape or type");
+  PARL_CHECK(
+      batch.action.sizes().slice(1) == action_.sizes().slice(1) && batch.action.scalar_type() == action_.scalar_type(),
+      "the replay buffer was begun with actions of another shape or type");
   if (stores_frames() && !is_frame_stack(batch)) store_whole();
   for (int64_t b = 0; b < batch.unrolls(); ++b) add_unroll(batch, b);
 }

@@ -80,7 +80,7 @@ void register_pixel_envs(EnvRegistry& registry) {
                   for (const std::string& name : pixel_games()) ids.push_back(std::string(kFamily) + ":" + name);
                   return ids;
                 },
-                options(), make, false});
+                options(), make});
 }
 
 }  // namespace parl

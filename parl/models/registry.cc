@@ -96,7 +96,8 @@ ModelRegistry builtin_models() {
     const std::string name = "mlp" + std::to_string(size), help = fmt::format("two hidden layers of {}, ReLU", size);
     models.add(name, help + "; for continuous control: deviations by the observation",
                [hidden](const ModelSpec& spec) { return std::make_shared<ReluMlp>(spec, hidden); });
-    models.add_critic(name, help, [hidden](const ModelSpec& spec) { return std::make_shared<MlpCritic>(spec, hidden); });
+    models.add_critic(name, help,
+                      [hidden](const ModelSpec& spec) { return std::make_shared<MlpCritic>(spec, hidden); });
   }
   models.add_critic("mlp", "two hidden layers of 64, ReLU", [](const ModelSpec& spec) {
     return std::make_shared<MlpCritic>(spec, std::vector<int64_t>{64, 64});

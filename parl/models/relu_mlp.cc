@@ -96,7 +96,10 @@ class FusedCriticRecording : public QRecording {
  public:
   FusedCriticRecording(at::Tensor output, int64_t action_size, std::shared_ptr<DenseBackend> backend,
                        std::shared_ptr<DensePass> pass)
-      : QRecording(std::move(output)), action_size_(action_size), backend_(std::move(backend)), pass_(std::move(pass)) {}
+      : QRecording(std::move(output)),
+        action_size_(action_size),
+        backend_(std::move(backend)),
+        pass_(std::move(pass)) {}
 
   void backward(const at::Tensor& gradient) override {
     place(gradient);

@@ -27,7 +27,7 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  return {{17, 6, 256, {256, 256}}, {3, 1, 1, {64, 64}}, {5, 2, 7, {8}},        {16, 16, 25, {48, 33}},
+  return {{17, 6, 256, {256, 256}}, {3, 1, 1, {64, 64}}, {5, 2, 7, {8}},          {16, 16, 25, {48, 33}},
           {376, 17, 13, {256, 64}}, {4, 3, 300, {31}},   {11, 3, 2, {16, 16, 16}}};
 }
 
@@ -135,7 +135,8 @@ TEST(Critics, HaveNames) {
   EXPECT_EQ(hidden("mlp64", "mlp256"), 64);
   EXPECT_THAT(error_of([&] { models.critic_factory("mpl64"); }), HasSubstr("mlp64"));
   models.add("mine", "", [](const ModelSpec& s) { return std::make_shared<ReluMlp>(s); });
-  models.add_critic("mine", "", [](const ModelSpec& s) { return std::make_shared<MlpCritic>(s, std::vector<int64_t>{7}); });
+  models.add_critic("mine", "",
+                    [](const ModelSpec& s) { return std::make_shared<MlpCritic>(s, std::vector<int64_t>{7}); });
   EXPECT_EQ(hidden("auto", "mine"), 7);
 }
 

@@ -71,8 +71,8 @@ Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t see
   torch::manual_seed(seed);
   Batch b;
   b.obs = torch::randn({unrolls, length + 1, 4});
-  const ActOutput out = algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}),
-                                         uniforms_for(algorithm, unrolls * length));
+  const ActOutput out =
+      algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}), uniforms_for(algorithm, unrolls * length));
   const bool continuous = out.action.dim() == 2;
   b.action = continuous ? out.action.view({unrolls, length, 1}) : out.action.view({unrolls, length});
   b.behaviour_logits = out.logits.view({unrolls, length, -1});

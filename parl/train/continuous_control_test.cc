@@ -47,8 +47,10 @@ TEST_P(ContinuousControl, SwingsThePendulumUp) {
   config.steps = 12'000;
   run(config);
   const LoadedRun loaded = load_run(config.run, false);
-  const EvalSummary eval = evaluate(*loaded.algorithm, {.env = config.env, .episodes = 10});
-  EXPECT_GT(eval.return_mean, -300);  // a policy that does nothing has about -1,200
+  EvalOptions options;
+  options.env = config.env;
+  const EvalSummary eval = evaluate(*loaded.algorithm, options);  // ten episodes
+  EXPECT_GT(eval.return_mean, -300);                              // a policy that does nothing has about -1,200
 
   // The policy without its algorithm does the same.
   const auto policy = load_policy(dir.file("run"));

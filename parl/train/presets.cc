@@ -256,7 +256,8 @@ constexpr const char* kPpoMulti = R"({
   "ppo": {"gamma": 0.97, "lr": 1e-3, "epochs": 4, "minibatches": 4, "clip": 0.2, "entropy_cost": 0.01}
 })";
 
-// Vectors of joints and velocities (MuJoCo and its like): the papers' networks and rates, one update per step collected.
+// Vectors of joints and velocities (MuJoCo and its like): the papers' networks and rates, one update per step
+// collected.
 constexpr const char* kControl = R"({
   "steps": 1000000, "model": "mlp256", "actors": 1, "envs_per_actor": 4, "rollout_length": 16,
   "ddpg": {"learn_start": 10000}, "td3": {"learn_start": 10000}, "sac": {"learn_start": 10000}
@@ -280,6 +281,15 @@ constexpr const char* kPpoMujoco = R"({
     "gamma": 0.99, "lambda": 0.95, "entropy_cost": 0, "lr": 3e-4, "lr_schedule": "0:3e-4,1e6:0", "epochs": 10,
     "minibatches": 32, "clip": 0.2
   }
+})";
+
+// No reward before the flag, which single pushes never reach: the first random actions are held for unrolls of 32.
+constexpr const char* kMountainCar = R"({
+  "steps": 80000, "model": "mlp64", "actors": 1, "envs_per_actor": 4, "rollout_length": 32, "log_steps": 2000,
+  "checkpoint_steps": 20000,
+  "ddpg": {"batch_size": 128, "train_ratio": 64, "n_step": 5, "learn_start": 10000, "hold_random": true, "replay_capacity": 80000},
+  "td3": {"batch_size": 128, "train_ratio": 64, "n_step": 5, "learn_start": 10000, "hold_random": true, "replay_capacity": 80000},
+  "sac": {"lr": 1e-3, "batch_size": 128, "train_ratio": 32, "learn_start": 10000, "hold_random": true, "replay_capacity": 80000}
 })";
 
 bool is_classic(const std::string& env) {
@@ -334,10 +344,13 @@ const std::vector<Preset>& presets() {
        kPpoClassic},
       {"ddpg", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
       {"ddpg", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"ddpg", "mountaincar", "default of MountainCarContinuous-v0: small networks, held random actions", kMountainCar},
       {"td3", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
       {"td3", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"td3", "mountaincar", "default of MountainCarContinuous-v0: small networks, held random actions", kMountainCar},
       {"sac", "control", "default of other environments: two layers of 256, one update of 256 per step", kControl},
       {"sac", "pendulum", "default of Pendulum-v1: small networks, an update of 128 every second step", kPendulum},
+      {"sac", "mountaincar", "default of MountainCarContinuous-v0: small networks, held random actions", kMountainCar},
   };
   return *list;
 }
@@ -359,13 +372,14 @@ const Preset& preset(const std::string& name, const std::string& algorithm) {
 
 std::string default_preset(const std::string& env, const std::string& algorithm) {
   const std::string task = env.starts_with("gym:") ? env.substr(4) : env;
-  const std::string name = env.starts_with("atari:")   ? (algorithm == "impala" ? "pong" : "atari")
-                           : env.starts_with("pixel:") ? "pixel"
-                           : env.starts_with("multi:") ? "multi"
-                           : task == "Pendulum-v1"     ? "pendulum"
-                           : is_classic(task)          ? "classic"
-                           : is_mujoco(task) && algorithm == "ppo" ? "mujoco"
-                                                                   : "control";
+  const std::string name = env.starts_with("atari:")                ? (algorithm == "impala" ? "pong" : "atari")
+                           : env.starts_with("pixel:")              ? "pixel"
+                           : env.starts_with("multi:")              ? "multi"
+                           : task == "Pendulum-v1"                  ? "pendulum"
+                           : task == "MountainCarContinuous-v0"     ? "mountaincar"
+                           : is_classic(task)                       ? "classic"
+                           : is_mujoco(task) && algorithm == "ppo"  ? "mujoco"
+                                                                    : "control";
   for (const Preset& p : presets()) {
     if (p.algorithm == algorithm && p.name == name) return name;
   }

@@ -94,8 +94,9 @@ template <typename Config>
 void check_replay(const TrainConfig& run, const Config& config) {
   config.check();
   const int64_t whole = config.replay_capacity / run.rollout_length * run.rollout_length;
-  PARL_CHECK(whole >= config.batch_size, "--replay-capacity {} holds {} steps in unrolls of {}: less than --batch-size {}",
-             config.replay_capacity, whole, run.rollout_length, config.batch_size);
+  PARL_CHECK(whole >= config.batch_size,
+             "--replay-capacity {} holds {} steps in unrolls of {}: less than --batch-size {}", config.replay_capacity,
+             whole, run.rollout_length, config.batch_size);
   PARL_CHECK(config.n_step <= run.rollout_length, "--n-step {} is longer than an unroll, --rollout-length {}",
              config.n_step, run.rollout_length);
   PARL_CHECK(config.learn_start < run.steps, "--learn-start {} is not before --steps {}: nothing would be learnt",
@@ -246,8 +247,8 @@ AlgorithmEntry bc_entry() {
 // Actions are the policy's own, in -1..1: there must be bounds to map them onto.
 void check_bounded(const ModelSpec& spec, const TrainConfig& run) {
   PARL_CHECK(spec.action_size > 0,
-             "{} needs continuous actions; '{}' has a finite set: dqn learns those, and impala, a2c, ppo", run.algorithm,
-             run.env);
+             "{} needs continuous actions; '{}' has a finite set: dqn learns those, and impala, a2c, ppo",
+             run.algorithm, run.env);
   for (size_t i = 0; i < static_cast<size_t>(spec.action_size); ++i) {
     PARL_CHECK(std::isfinite(spec.action_low[i]) && std::isfinite(spec.action_high[i]),
                "{} needs actions with bounds; component {} of '{}' is in {}..{}: ppo learns those", run.algorithm, i,
@@ -273,8 +274,9 @@ AlgorithmEntry off_policy_entry(std::string name, std::string summary) {
     if (config.replay_seed == 0) config.replay_seed = run.seed;
     check_bounded(spec, run);
     std::shared_ptr<Model> policy = factory(spec);
-    OffPolicyNetworks networks = make_off_policy_networks(
-        factory, program().models.critic_factory(config.critic, run.model), spec, Class::kCritics, Class::kTargetPolicy);
+    OffPolicyNetworks networks =
+        make_off_policy_networks(factory, program().models.critic_factory(config.critic, run.model), spec,
+                                 Class::kCritics, Class::kTargetPolicy);
     return std::make_unique<Class>(std::move(policy), config, std::move(networks), run.device);
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {

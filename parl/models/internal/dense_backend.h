@@ -1,5 +1,5 @@
-// Between torch's tensors and DensePass: fully connected networks whose passes are hand-written where the processor can.
-// Owner: a network and its recordings. Thread rule: one at a time.
+// Between torch's tensors and DensePass: fully connected networks whose passes are hand-written where the processor
+// can. Owner: a network and its recordings. Thread rule: one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,8 @@
 
 namespace parl::internal {
 
-using DenseParameters = std::vector<std::pair<at::Tensor, at::Tensor>>;  // weight [out, in] and bias [out] of each layer
+using DenseParameters =
+    std::vector<std::pair<at::Tensor, at::Tensor>>;  // weight [out, in] and bias [out] of each layer
 
 // ReLU between the layers, by torch's operators.
 at::Tensor dense_with_torch(const DenseParameters& parameters, at::Tensor x);
