@@ -401,29 +401,25 @@ void ReplayBuffer::clear() {
   memory_limit_ = limit;
 }
 
-void ReplayBuffer::load(const std::string& path) {
+void ReplayBuffer::load(const std::string& path) try {
   SafetensorsFile file(path);
   // Into the whole buffer's memory at once: its first rows are what was filled.
-  const auto read = [&](const char* name, at::Tensor* whole) {
+  restore([&](const char* name, at::Tensor* whole) {
     const std::string key = std::string(kPrefix) + name;
     std::vector<int64_t> sizes = file.shape(key);
-    const auto type = to_scalar_type(file.dtype(key));
     if (whole) {
       PARL_CHECK(!sizes.empty() && sizes[0] <= slots_, "'{}' has more than the buffer holds", key);
       sizes[0] = slots_;
     }
-    at::Tensor to = torch::empty(sizes, type);
+    const at::Tensor to = torch::empty(sizes, to_scalar_type(file.dtype(key)));
     const at::Tensor part = whole ? to.narrow(0, 0, file.shape(key)[0]) : to;
     file.read(key, {static_cast<std::byte*>(part.mutable_data_ptr()), part.nbytes()});
     if (whole) *whole = to;
     return to;
-  };
-  try {
-    restore(read);
-  } catch (const std::exception& error) {
-    clear();
-    raise("the replay buffer in '{}' cannot be read: {}", path, error.what());
-  }
+  });
+} catch (const std::exception& error) {
+  clear();
+  raise("the replay buffer in '{}' cannot be read: {}", path, error.what());
 }
 
 void ReplayBuffer::append_state(Weights& state) const {

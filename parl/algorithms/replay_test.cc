@@ -343,6 +343,7 @@ TEST(Replay, ADamagedFileIsAnErrorAndLeavesAnEmptyBuffer) {
   std::filesystem::resize_file(file.path, std::filesystem::file_size(file.path) - 3);
   copy.add(counter.unroll(4));
   EXPECT_THROW(copy.load(file.path), Error);
+  EXPECT_EQ(copy.size(), 0);
   EXPECT_THROW(copy.load("/nowhere/x"), Error);
   EXPECT_THROW(replay.save("/nowhere/x"), Error);
   EXPECT_EQ(replay.size(), 4);

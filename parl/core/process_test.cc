@@ -32,17 +32,6 @@ TEST(Process, PointersEndWithNull) {
   EXPECT_EQ(pointers[2], nullptr);
 }
 
-TEST(Process, AvailableMemoryIsTheMachinesOrTheContainers) {
-  const std::string info = "MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:    4000 kB\nBuffers: 1 kB\n";
-  EXPECT_EQ(available_memory_of(info, "", "", ""), 4'096'000);
-  EXPECT_EQ(available_memory_of(info, "max\n", "77\n", ""), 4'096'000);
-  EXPECT_EQ(available_memory_of(info, "9223372036854771712", "5", ""), 4'096'000);
-  EXPECT_EQ(available_memory_of(info, "1000000\n", "400000\n", "anon 3\ninactive_file 50000\n"), 650'000);
-  EXPECT_EQ(available_memory_of(info, "1000", "2000", ""), 0);
-  EXPECT_EQ(available_memory_of("", "1000", "200", ""), 800);
-  EXPECT_GT(available_memory_bytes(), 1'000'000);
-}
-
 TEST(Process, MemoryAndHost) {
   EXPECT_GT(resident_bytes(), 100'000);
   EXPECT_GT(resident_bytes(static_cast<int>(::getpid())), 100'000);

@@ -8,7 +8,7 @@
 #include "parl/algorithms/replay.h"
 #include "parl/core/check.h"
 #include "parl/core/log.h"
-#include "parl/core/process.h"
+#include "parl/core/memory.h"
 
 namespace parl {
 namespace {
