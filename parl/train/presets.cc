@@ -108,8 +108,8 @@ constexpr const char* kGa3cClassic = R"({
 })";
 
 constexpr const char* kPgClassic = R"({
-  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 128, "max_lag": 0,
-  "pg": {"value_cost": 0.01, "lr": 5e-3}
+  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 64, "max_lag": 0,
+  "pg": {"value_cost": 0.01, "lr": 1e-2}
 })";
 
 constexpr const char* kEsClassic = R"({
@@ -320,7 +320,7 @@ const std::vector<Preset>& presets() {
       {"ga3c", "atari", "default of atari:*: 42x42, 32 environments in eight processes or threads, batches of 640",
        kGa3cAtari},
       {"ga3c", "classic", "default of the classic control tasks: small network, batches of 128", kGa3cClassic},
-      {"pg", "classic", "default of the classic control tasks: small network, learnt baseline, batches of 1,024",
+      {"pg", "classic", "default of the classic control tasks: small network, learnt baseline, batches of 512",
        kPgClassic},
       {"es", "classic", "default of the classic control tasks: small network, 16 pairs in a generation", kEsClassic},
       {"a2c", "atari", "default of atari:*: 42x42, batches of 640, RMSProp", kA2cAtari},
