@@ -119,8 +119,9 @@ constexpr const char* kPpoPendulum = R"({
 })";
 
 // The field's settings for continuous control (Huang et al. 2022, "The 37 implementation details of PPO"): 2,048 steps,
-// learnt ten times in minibatches of 64, a rate that falls to nothing. Only value_cost is not theirs: raw returns of
-// hundreds would let the value drown the policy in the shared trunk (at 0.5 InvertedPendulum is learnt and lost again).
+// learnt ten times in minibatches of 64, a rate that falls to nothing. Not theirs: nothing is normalised, so value_cost
+// is small; raw returns would let the value drown the policy in the shared trunk (at 0.5 a pole is balanced, then
+// lost).
 constexpr const char* kPpoMujoco = R"({
   "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 1, "rollout_length": 1024, "max_lag": 0,
   "ppo": {
