@@ -217,6 +217,20 @@ TEST_F(CommandLine, ARateThatIsSaidBeatsThePresetsSchedule) {
   EXPECT_THAT(from_file.out, HasSubstr("0:0.01,2e6:0"));
 }
 
+TEST_F(CommandLine, MujocoTasksRunOrSayHowToGetThem) {
+  const Outcome list = parl("list envs"),
+                bench = parl("bench env --env Hopper-v5 --threads 1 --envs 1 --seconds 0.05 --json");
+  EXPECT_THAT(list.out, HasSubstr("HalfCheetah-v5"));
+  EXPECT_THAT(parl("train ppo --env Hopper-v5 --help").out, HasSubstr("0:3e-4,1e6:0"));  // the preset's rate
+  if (bench.code == 0) {
+    EXPECT_GT(bench.last_line()["steps_per_s"], 0);
+    EXPECT_THAT(list.out, HasSubstr("MuJoCo: "));
+  } else {
+    EXPECT_THAT(list.out, HasSubstr("not in this build: needs MuJoCo"));
+    EXPECT_THAT(bench.err, HasSubstr("`make setup && make` fetches it"));
+  }
+}
+
 TEST_F(CommandLine, SeveralSeedsGiveOneReport) {
   const Outcome o = parl("train impala --seeds 1..2 --steps 12000 --json " + small_run("seeds"));
   ASSERT_EQ(o.code, 0) << o.err;
