@@ -133,6 +133,7 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
 }
 
 TEST(SeveralActions, EqualPyTorch) {
+  at::set_num_threads(1);
   const Reference reference;
   ASSERT_EQ(reference.cases.size(), 4u);
   for (const auto& item : reference.cases.items()) {
@@ -154,6 +155,7 @@ void expect_legal(const ModelSpec& spec, const at::Tensor& obs, const at::Tensor
 }
 
 TEST(Masks, NoForbiddenActionIsTaken) {
+  at::set_num_threads(1);
   const ModelSpec spec = spec_of({4}, true);
   const at::Tensor obs = masked_observations(spec, 400);
   const at::Tensor uniforms = torch::rand({400});
@@ -178,15 +180,16 @@ TEST(Masks, NoForbiddenActionIsTaken) {
 
 // Targets and gradients of a masked, dueling Dqn: what is forbidden takes no part.
 TEST(Masks, DqnLearnsFromLegalActionsAlone) {
+  at::set_num_threads(1);
   const ModelSpec spec = spec_of({3}, true);
   for (const bool dueling : {false, true}) {
     DqnConfig config;
     config.dueling = dueling;
     config.learn_start = 0;
-    config.batch_size = 64;
+    config.batch_size = 32;
     config.replay_capacity = 64;
-    config.train_ratio = 40;
-    config.lr = 3e-3;
+    config.train_ratio = 10;
+    config.lr = 1e-2;
     config.gamma = 0.5;
     torch::manual_seed(1);
     Dqn dqn(make_model(spec), config, make_model(spec));
@@ -201,7 +204,7 @@ TEST(Masks, DqnLearnsFromLegalActionsAlone) {
     batch.terminated = torch::zeros({8, 8}, at::kBool);
     batch.truncated = torch::zeros({8, 8}, at::kBool);
     batch.final_index = torch::zeros({0}, at::kLong);
-    for (int64_t i = 0; i < 12; ++i) {
+    for (int64_t i = 0; i < 16; ++i) {
       dqn.learn(batch, i * 64);
       dqn.set_weights(dqn.get_weights());  // the target network follows
     }
