@@ -338,7 +338,7 @@ void OffPolicy::set_state(const Weights& state) {
   if (find_entry(state, "replay/counters")) l.replay.set_state(state);  // as earlier versions saved it
   l.calls = counters[0], l.updates = counters[1];
   l.ahead.set_noise_position(static_cast<uint64_t>(counters[2]));
-  l.refill = counters.size() > 3 ? counters[3] : 0;
+  l.refill = get_entry(state, "off_policy/counters").size() > 3 ? counters[3] : 0;
   l.owed = get_entry(state, "off_policy/owed").data<double>()[0];
   set_own_state(state);
 }
