@@ -10,7 +10,7 @@
 
 namespace parl::internal {
 
-float* FloatBuffer::reserve(size_t floats) {
+float* GrowingBuffer::reserve(size_t floats) {
   if (floats > size_) {
     const size_t bytes = (floats * sizeof(float) + 63) / 64 * 64;
     memory_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));

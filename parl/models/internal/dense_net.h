@@ -23,7 +23,7 @@ struct DenseLayer {
 };
 
 // Grows, never shrinks; 64-byte aligned; contents are not kept when it grows.
-class FloatBuffer {
+class GrowingBuffer {
  public:
   float* reserve(size_t floats);
   float* get() const { return memory_.get(); }
@@ -61,9 +61,9 @@ class DensePass {
 
   int rows_ = 0;
   std::vector<int> sizes_;              // of the input and of every layer's output
-  std::vector<FloatBuffer> values_;     // input, then every layer's output
-  std::vector<FloatBuffer> gradients_;  // of the same
-  FloatBuffer weights_;                 // one layer's, transposed or with longer rows
+  std::vector<GrowingBuffer> values_;     // input, then every layer's output
+  std::vector<GrowingBuffer> gradients_;  // of the same
+  GrowingBuffer weights_;                 // one layer's, transposed or with longer rows
 };
 
 }  // namespace parl::internal
