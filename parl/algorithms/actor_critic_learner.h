@@ -120,9 +120,9 @@ class ActorCriticLearner {
   std::vector<GradientWorker> workers_;
   ThreadTeam team_;
   GradientReducer* reducer_ = nullptr;
-  std::vector<CounterRng> rngs_;      // of the shards of this learner's batch
-  std::vector<int64_t> positions_;    // of all learners' streams after the newest learn(); empty: alone
-  StepTargets targets_;  // of this pass, where minibatches are of steps
+  std::vector<CounterRng> rngs_;    // of the shards of this learner's batch
+  std::vector<int64_t> positions_;  // of all learners' streams after the newest learn(); empty: alone
+  StepTargets targets_;             // of this pass, where minibatches are of steps
   int64_t learn_calls_ = 0;
 };
 

@@ -28,7 +28,8 @@ LoadedRun load_run(const std::string& run_or_checkpoint, bool prefer_best) {
   run.checkpoint = find_checkpoint(run_or_checkpoint, prefer_best);
   Checkpoint c = load_checkpoint_weights(run.checkpoint);
   run.config = train_config_of(c.config, run.checkpoint + "/config.json");
-  const ModelSpec spec = model_spec_of(program().envs.make({.id = run.config.env, .args = run.config.env_args})->spec());
+  const ModelSpec spec =
+      model_spec_of(program().envs.make({.id = run.config.env, .args = run.config.env_args})->spec());
   run.algorithm = program()
                       .algorithm(run.config.algorithm)
                       .make_actor(program().models.make(run.config.model, spec), run.config.settings);

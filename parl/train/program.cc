@@ -8,6 +8,7 @@
 #include "parl/algorithms/ppo.h"
 #include "parl/core/check.h"
 #include "parl/env_pixel/pixel.h"
+#include "parl/train/learners.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
 #include "parl/env_atari/atari.h"
@@ -47,7 +48,7 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     Config config = run.settings.as<Config>();
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
-    return std::make_unique<Class>(factory(spec), std::move(config), replicas_of(factory, spec), run.device);
+    return std::make_unique<Class>(factory(spec), std::move(config), replicas_of(factory, spec), device_of(run));
   };
   entry.share_gradients = [](Algorithm& learner, std::shared_ptr<GradientReducer> reducer) {
     dynamic_cast<ActorCritic&>(learner).set_reducer(std::move(reducer));
@@ -84,7 +85,7 @@ AlgorithmEntry dqn_entry() {
     PARL_CHECK(spec.num_actions > 0, "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
                run.env);
     std::shared_ptr<Model> model = factory(spec), target = factory(spec);
-    return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), run.device);
+    return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), device_of(run));
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Dqn>(std::move(model), settings.as<DqnConfig>());
