@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -94,7 +96,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const sockaddr_in own = address_of(argv[1], argv[2]), target = address_of(argv[3], argv[4]);
-  const auto delay = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(std::atof(argv[5])));
+  const auto delay =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(std::atof(argv[5])));
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0), yes = 1;
   ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (::bind(listener, reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0 || ::listen(listener, 64) != 0)

@@ -34,11 +34,21 @@ Batch take(const Batch& batch, const std::vector<int64_t>& index) {
 }
 
 // Of LossSums, what is added up: all but ratio_max_deviation.
-constexpr double LossSums::*kAdded[] = {
-    &LossSums::steps,         &LossSums::policy,      &LossSums::value,       &LossSums::entropy,
-    &LossSums::kl,            &LossSums::ratio,       &LossSums::rho_clipped, &LossSums::c_clipped,
-    &LossSums::ratio_clipped, &LossSums::vs,          &LossSums::vs_squared,  &LossSums::error,
-    &LossSums::error_squared, &LossSums::advantage,   &LossSums::advantage_squared};
+constexpr double LossSums::*kAdded[] = {&LossSums::steps,
+                                        &LossSums::policy,
+                                        &LossSums::value,
+                                        &LossSums::entropy,
+                                        &LossSums::kl,
+                                        &LossSums::ratio,
+                                        &LossSums::rho_clipped,
+                                        &LossSums::c_clipped,
+                                        &LossSums::ratio_clipped,
+                                        &LossSums::vs,
+                                        &LossSums::vs_squared,
+                                        &LossSums::error,
+                                        &LossSums::error_squared,
+                                        &LossSums::advantage,
+                                        &LossSums::advantage_squared};
 
 bool all_finite(const at::Tensor& tensor) {
   return !tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>();
@@ -363,8 +373,7 @@ void ActorCriticLearner::share(std::vector<double>& values, bool finite, const B
   reducer_->sum(std::span(values));
   if (!finite) throw_nonfinite(batch, "loss or gradient norm");
   for (size_t r = 0; r < size; ++r) {
-    if (values[flags + r] != 0)
-      raise("stopping: learner {} of {} met NaN or inf; its own message says where", r, size);
+    if (values[flags + r] != 0) raise("stopping: learner {} of {} met NaN or inf; its own message says where", r, size);
   }
   values.resize(flags);
 }

@@ -116,8 +116,8 @@ struct Learners {
     stats.assign(kLearners + 1, {});
     stats[kLearners] = one->learn(batch, 100 * static_cast<int64_t>(seed));
     together([&](int r) {
-      stats[static_cast<size_t>(r)] = each[static_cast<size_t>(r)]->learn(batch.slice(r * kUnrolls, kUnrolls),
-                                                                         100 * static_cast<int64_t>(seed));
+      stats[static_cast<size_t>(r)] =
+          each[static_cast<size_t>(r)]->learn(batch.slice(r * kUnrolls, kUnrolls), 100 * static_cast<int64_t>(seed));
     });
   }
 };

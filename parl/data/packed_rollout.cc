@@ -158,8 +158,7 @@ Rollout unpack_rollout(PackedRollout packed) {
     uint8_t* obs = rows.at(row);
     const uint8_t* before = rows.before(row);
     const size_t count = stack.frames_of(kind);
-    PARL_CHECK(kind <= kWhole && (before || kind != kNewest) &&
-                   count * stack.pixels <= static_cast<size_t>(end - in),
+    PARL_CHECK(kind <= kWhole && (before || kind != kNewest) && count * stack.pixels <= static_cast<size_t>(end - in),
                "a packed rollout is damaged at observation {}", row);
     if (kind == kNewest) stack.follow(before, in, obs);
     for (size_t frame = 0; frame < stack.depth && kind != kNewest; ++frame)

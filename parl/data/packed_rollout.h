@@ -13,10 +13,10 @@
 namespace parl {
 
 struct PackedRollout {
-  Rollout rollout;    // obs and final_obs empty where packed
-  Shape obs_shape;    // [B, T+1, height, width, C] of what was taken out; empty: nothing was
-  Array frames;       // [K, height * width] uint8
-  Array kinds;        // [B * (T+1) + F] uint8: 0 newest frame, 1 one frame repeated, 2 whole
+  Rollout rollout;  // obs and final_obs empty where packed
+  Shape obs_shape;  // [B, T+1, height, width, C] of what was taken out; empty: nothing was
+  Array frames;     // [K, height * width] uint8
+  Array kinds;      // [B * (T+1) + F] uint8: 0 newest frame, 1 one frame repeated, 2 whole
 };
 PARL_FIELDS(PackedRollout, rollout, obs_shape, frames, kinds);
 

@@ -43,8 +43,8 @@ Rollout ActorPool::sample(Remote<Actor>& remote, Versioned<Weights> weights) con
                            : Rollout(actor->sample(std::move(weights)));
   };
   if (options_.timeout <= 0) return call(remote);
-  return call(remote.within(std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(options_.timeout))));
+  return call(remote.within(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options_.timeout))));
 }
 
 void ActorPool::drive(int actor) {

@@ -74,8 +74,9 @@ int listen_at(const std::string& host, int port, int& chosen) {
       ::getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) {
     const int code = errno;
     if (fd >= 0) ::close(fd);
-    raise("learner 0 cannot listen at {}:{}: {} (--learner-address names an address of the machine where learner 0 runs)",
-          host, port, std::strerror(code));
+    raise(
+        "learner 0 cannot listen at {}:{}: {} (--learner-address names an address of the machine where learner 0 runs)",
+        host, port, std::strerror(code));
   }
   chosen = ntohs(bound.family() == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound.storage)->sin6_port
                                             : reinterpret_cast<sockaddr_in*>(&bound.storage)->sin_port);
@@ -145,8 +146,7 @@ struct LearnerGroup::Impl {
 
   void connect() {
     auto gloo_options = c10d::ProcessGroupGloo::Options::create(to_ms(options.timeout));
-    gloo_options->devices = {
-        c10d::ProcessGroupGloo::createDeviceForHostname(own_address(options.host, port), false)};
+    gloo_options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(own_address(options.host, port), false)};
     gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.size, gloo_options);
     if (!options.device.starts_with("cuda")) return;
 #ifdef USE_C10D_NCCL
@@ -183,7 +183,8 @@ struct LearnerGroup::Impl {
       silent = {0};
     }
     std::string text;
-    for (const int r : silent) text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", r, names.at(static_cast<size_t>(r)));
+    for (const int r : silent)
+      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", r, names.at(static_cast<size_t>(r)));
     return fmt::format("learner {} is gone", text);
   }
 

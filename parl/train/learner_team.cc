@@ -12,9 +12,9 @@ namespace parl {
 namespace {
 
 // Settings that are each learner's own.
-const std::set<std::string> kOwnSettings = {"run",          "init_from",     "engine",         "device",
-                                            "learner_rank", "learner_address", "status_seconds", "pool_threads",
-                                            "max_replacements", "actor_timeout"};
+const std::set<std::string> kOwnSettings = {
+    "run",          "init_from",        "engine",       "device", "learner_rank", "learner_address", "status_seconds",
+    "pool_threads", "max_replacements", "actor_timeout"};
 
 ConfigFields shared_fields(TrainConfig& config) {
   ConfigFields fields = config_fields(config);
@@ -54,8 +54,7 @@ void LearnerTeam::require_same(const TrainConfig& config) {
   if (first.algorithm != mine.algorithm) {
     differences = fmt::format("algorithm: {} -> {}", first.algorithm, mine.algorithm);
   } else {
-    differences =
-        fmt::format("{}", fmt::join(config_differences(shared_fields(first), shared_fields(mine)), "; "));
+    differences = fmt::format("{}", fmt::join(config_differences(shared_fields(first), shared_fields(mine)), "; "));
   }
   const std::vector<std::string> all = group_->gather(differences);
   for (size_t r = 0; r < all.size(); ++r) {

@@ -192,7 +192,7 @@ TrainSummary train_with_others(
     TrainSummary summary = train_one(config, group);
     others.wait();
     return summary;
-  } catch (const LearnerLost& error) {
+  } catch (const LearnerLost&) {
     const std::string reasons = others.reasons();
     if (reasons.empty()) throw;
     throw LearnerLost(reasons);

@@ -306,9 +306,8 @@ TEST(Learners, RefusesWhatCannotBe) {
   refused("of more than 1", [](TrainConfig& c) { c.learners = 1, c.learner_rank = 0; });
   refused("cannot listen at 192.0.2.1:29511",
           [](TrainConfig& c) { c.learner_rank = 0, c.learner_address = "192.0.2.1:29511"; });
-  refused("has not come within", [](TrainConfig& c) {
-    c.learner_rank = 0, c.learner_address = free_address(), c.learner_timeout = 0.3;
-  });
+  refused("has not come within",
+          [](TrainConfig& c) { c.learner_rank = 0, c.learner_address = free_address(), c.learner_timeout = 0.3; });
   const auto differ = two(small_config(dir.file("refused")), [](int rank, TrainConfig& own, TrainHooks&) {
     if (rank == 1) own.settings.as<ImpalaConfig>().lr = 0.5;
   });

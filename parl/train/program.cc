@@ -26,6 +26,7 @@
 #include "parl/models/policy.h"
 #include "parl/train/central_options.h"
 #include "parl/train/es_trainer.h"
+#include "parl/train/learners.h"
 #include "parl/train/train_config.h"
 #ifdef PARL_WITH_ATARI
 #include "parl/env_atari/atari.h"
@@ -78,7 +79,7 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     Config config = run.settings.as<Config>();
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
-    return std::make_unique<Class>(factory(spec), std::move(config), replicas_of(factory, spec), run.device);
+    return std::make_unique<Class>(factory(spec), std::move(config), replicas_of(factory, spec), device_of(run));
   };
   entry.share_gradients = [](Algorithm& learner, std::shared_ptr<GradientReducer> reducer) {
     dynamic_cast<ActorCritic&>(learner).set_reducer(std::move(reducer));
@@ -137,7 +138,7 @@ AlgorithmEntry pg_entry() {
     check_on_policy(run);
   };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
-    return std::make_unique<Pg>(factory(spec), run.settings.as<PgConfig>(), run.device);
+    return std::make_unique<Pg>(factory(spec), run.settings.as<PgConfig>(), device_of(run));
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Pg>(std::move(model), settings.as<PgConfig>());
@@ -154,7 +155,7 @@ AlgorithmEntry es_entry() {
   entry.run_defaults = R"({"envs_per_actor": 1, "deterministic": true})";
   entry.check = [](const TrainConfig& run) {
     run.settings.as<EsConfig>().check();
-    PARL_CHECK(run.device == "cpu", "es learns on the processor: leave --device out");
+    PARL_CHECK(device_of(run) == "cpu", "es learns on the processor: leave --device out");
   };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     return std::make_unique<Es>(factory(spec), run.settings.as<EsConfig>(), static_cast<uint64_t>(run.seed));
@@ -184,7 +185,7 @@ AlgorithmEntry dqn_entry() {
                "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg", run.env);
     const ModelSpec wanted = Dqn::network_spec(spec, config);
     std::shared_ptr<Model> model = factory(wanted), target = factory(wanted);
-    return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), run.device);
+    return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), device_of(run));
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Dqn>(std::move(model), settings.as<DqnConfig>());
@@ -219,7 +220,7 @@ AlgorithmEntry pqn_entry() {
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
     PARL_CHECK(spec.num_actions > 0, "pqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
                run.env);
-    return std::make_unique<Pqn>(factory(spec), std::move(config), run.device);
+    return std::make_unique<Pqn>(factory(spec), std::move(config), device_of(run));
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Pqn>(std::move(model), settings.as<PqnConfig>());
@@ -236,7 +237,7 @@ AlgorithmEntry bc_entry() {
   entry.from_data = entry.off_policy = entry.action_masks = true;
   entry.check = [](const TrainConfig& run) { run.settings.as<BcConfig>().check(); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
-    return std::make_unique<Bc>(factory(spec), run.settings.as<BcConfig>(), true, run.device);
+    return std::make_unique<Bc>(factory(spec), run.settings.as<BcConfig>(), true, device_of(run));
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Bc>(std::move(model), settings.as<BcConfig>(), false);
@@ -277,7 +278,7 @@ AlgorithmEntry off_policy_entry(std::string name, std::string summary) {
     OffPolicyNetworks networks =
         make_off_policy_networks(factory, program().models.critic_factory(config.critic, run.model), spec,
                                  Class::kCritics, Class::kTargetPolicy);
-    return std::make_unique<Class>(std::move(policy), config, std::move(networks), run.device);
+    return std::make_unique<Class>(std::move(policy), config, std::move(networks), device_of(run));
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Class>(std::move(model), settings.as<Config>());

@@ -46,7 +46,7 @@ RunLoop::RunLoop(const TrainConfig& config, const TrainHooks& hooks, std::shared
   next_log_ = next_multiple(config_.log_steps);
   next_checkpoint_ = next_multiple(config_.checkpoint_steps);
   next_eval_ = next_multiple(config_.eval_steps);
-  if (why_stop().empty()) run_dir_.save_config(saved_settings(config_));
+  if (team_.leads() && why_stop().empty()) run_dir_.save_config(saved_settings(config_));
   RunLog::Start start{progress_.steps, progress_.steps, progress_.seconds, progress_.row};
   if (progress_.partial_row && why_stop().empty()) {
     start.rows_until = progress_.steps - 1;
