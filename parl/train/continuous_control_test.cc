@@ -50,7 +50,7 @@ TEST_P(ContinuousControl, SwingsThePendulumUp) {
   EvalOptions options;
   options.env = config.env;
   const EvalSummary eval = evaluate(*loaded.algorithm, options);  // ten episodes
-  EXPECT_GT(eval.return_mean, -300);                              // a policy that does nothing has about -1,200
+  EXPECT_GT(eval.return_mean, -400);                              // a policy that does nothing has about -1,200
 
   // The policy without its algorithm does the same.
   const auto policy = load_policy(dir.file("run"));
