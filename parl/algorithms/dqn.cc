@@ -112,8 +112,7 @@ Dqn::Learner& Dqn::learner() const {
 }
 
 at::Tensor Dqn::q_values(const PolicyValue& output) const {
-  return config_.distributional ? config_.atoms_of().q_values(output.logits)
-                                : plain_q_values(output, config_.dueling);
+  return config_.distributional ? config_.atoms_of().q_values(output.logits) : plain_q_values(output, config_.dueling);
 }
 
 ActOutput Dqn::act(const at::Tensor& obs) {

@@ -25,7 +25,8 @@ namespace parl {
 
 class Policy {
  public:
-  // `atoms`: the model's outputs are distributions of returns over these (agent/atoms.h), as distributional DQN has them.
+  // `atoms`: the model's outputs are distributions of returns over these (agent/atoms.h), as distributional DQN has
+  // them.
   Policy(std::shared_ptr<Model> model, ModelSpec spec, std::optional<Atoms> atoms = {});
 
   // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).

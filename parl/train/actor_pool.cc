@@ -8,7 +8,10 @@
 namespace parl {
 
 ActorPool::ActorPool(RemoteManager& manager, Options options, const std::vector<ActorConfig>& configs)
-    : manager_(manager), options_(options), configs_(configs), queue_(options.actors),
+    : manager_(manager),
+      options_(options),
+      configs_(configs),
+      queue_(options.actors),
       limiter_(options.deterministic ? 0 : options.max_ahead) {
   PARL_CHECK_EQ(configs.size(), static_cast<size_t>(options.actors));
   // Starts overlap: loading libtorch costs a worker process most of a second.

@@ -31,7 +31,8 @@ TrainConfig config_for(const std::string& variant) {
   const std::string algorithm = algorithm_of(variant);
   TrainConfig config = program().config_of(algorithm);
   config.env = "CartPole-v1";
-  apply_preset(config, algorithm == variant ? default_preset(config.env, algorithm) : variant.substr(algorithm.size() + 1));
+  apply_preset(config,
+               algorithm == variant ? default_preset(config.env, algorithm) : variant.substr(algorithm.size() + 1));
   return config;
 }
 

@@ -6,7 +6,8 @@
 //   and
 //                         the finished rollouts in flight
 //   config.json           the run's resolved settings at that time
-//   replay.safetensors    the replay buffer of algorithms that have one, in the newest checkpoint alone: written without
+//   replay.safetensors    the replay buffer of algorithms that have one, in the newest checkpoint alone: written
+//   without
 //                         a second copy in memory; older ones lose theirs when a newer one is whole, best/ has none
 // A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. The newest
 // `keep` stay, and beside them best/ (a copy of the best one by evaluation or training return).

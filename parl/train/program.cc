@@ -60,10 +60,11 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
 AlgorithmEntry dqn_entry() {
   AlgorithmEntry entry;
   entry.name = "dqn";
-  entry.summary = "Q-learning from replay; double, dueling, n-step, prioritised, distributional and noisy as options (Rainbow)";
+  entry.summary =
+      "Q-learning from replay; double, dueling, n-step, prioritised, distributional and noisy as options (Rainbow)";
   entry.settings = DqnConfig{};
-  entry.fixed = {"dueling", "prioritized", "replay_capacity", "distributional", "atoms", "v_min", "v_max",
-                 "noisy",   "noisy_layers"};
+  entry.fixed = {"dueling", "prioritized", "replay_capacity", "distributional", "atoms",
+                 "v_min",   "v_max",       "noisy",           "noisy_layers"};
   entry.fixed_run = {"rollout_length"};
   entry.off_policy = true;
   entry.check = [](const TrainConfig& run) {

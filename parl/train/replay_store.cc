@@ -53,9 +53,10 @@ void restore_replay(Algorithm& algorithm, const Checkpoint& checkpoint) {
   }
   if (find_entry(checkpoint.algorithm_state, "replay/counters")) return;  // as earlier versions saved it
   owner->replay_lost();
-  log().warn("'{}' has no replay buffer (only the newest checkpoint keeps it, and none with --save-replay=false): "
-             "learning pauses until enough steps are collected anew",
-             checkpoint.path);
+  log().warn(
+      "'{}' has no replay buffer (only the newest checkpoint keeps it, and none with --save-replay=false): "
+      "learning pauses until enough steps are collected anew",
+      checkpoint.path);
 }
 
 }  // namespace parl
