@@ -1,8 +1,8 @@
 // Atoms: returns as categorical distributions over fixed values (C51: Bellemare, Dabney, Munos 2017, arXiv 1707.06887).
 //
 // The atoms are z_i = v_min + i * (v_max - v_min) / (atoms - 1). A network gives outputs() logits for an observation:
-// those of action a at [a * atoms, (a + 1) * atoms); with `dueling` (Wang et al. 2016, arXiv 1511.06581, as Hessel et al.
-// 2018, arXiv 1710.02298, put the two together) the state value's come last, and action a's joined logits are
+// those of action a at [a * atoms, (a + 1) * atoms); with `dueling` (Wang et al. 2016, arXiv 1511.06581, as Hessel et
+// al. 2018, arXiv 1710.02298, put the two together) the state value's come last, and action a's joined logits are
 // value_i + advantage_ai - mean over actions of advantage_i. Values; pure functions; any thread. Errors: parl::Error.
 #pragma once
 

@@ -25,13 +25,13 @@ void expect(const at::Tensor& got, std::vector<float> expected) {
 }
 
 TEST(Atoms, ProjectionByHand) {
-  expect(projected(0, 1, {.1f, .2f, .3f, .3f, .1f}), {.1f, .2f, .3f, .3f, .1f});   // exactly onto the atoms
-  expect(projected(1, 1, {.1f, .2f, .3f, .3f, .1f}), {0, .1f, .2f, .3f, .4f});     // by one: the edge keeps the rest
-  expect(projected(-1, 1, {.1f, .2f, .3f, .3f, .1f}), {.6f, .3f, .1f, 0, 0});      // .1 + .2 + .3 below
-  expect(projected(.25, 0, {.2f, .2f, .2f, .2f, .2f}), {0, 0, .75f, .25f, 0});     // terminated: the reward alone
-  expect(projected(9, .5, {1, 0, 0, 0, 0}), {0, 0, 0, 0, 1});                      // beyond both edges
+  expect(projected(0, 1, {.1f, .2f, .3f, .3f, .1f}), {.1f, .2f, .3f, .3f, .1f});  // exactly onto the atoms
+  expect(projected(1, 1, {.1f, .2f, .3f, .3f, .1f}), {0, .1f, .2f, .3f, .4f});    // by one: the edge keeps the rest
+  expect(projected(-1, 1, {.1f, .2f, .3f, .3f, .1f}), {.3f, .3f, .3f, .1f, 0});   // .1 below the edge
+  expect(projected(.25, 0, {.2f, .2f, .2f, .2f, .2f}), {0, 0, .75f, .25f, 0});    // terminated: the reward alone
+  expect(projected(9, .5, {1, 0, 0, 0, 0}), {0, 0, 0, 0, 1});                     // beyond both edges
   expect(projected(-9, .5, {0, 0, 0, 0, 1}), {1, 0, 0, 0, 0});
-  expect(projected(2, 0, {0, 1, 0, 0, 0}), {0, 0, 0, 0, 1});                       // exactly the last atom
+  expect(projected(2, 0, {0, 1, 0, 0, 0}), {0, 0, 0, 0, 1});  // exactly the last atom
   expect(projected(0, .5, {0, 1, 0, 0, 0}), {0, .5f, .5f, 0, 0});
 }
 
@@ -46,7 +46,8 @@ TEST(Atoms, ProjectionKeepsMassAndMeanInside) {
 
 TEST(Atoms, QValuesAreMeans) {
   EXPECT_EQ(kFive.values()[4].item<float>(), 2);
-  const at::Tensor logits = torch::tensor({.1f, .2f, .3f, .3f, .1f, 1e-9f, 1e-9f, 1e-9f, 1e-9f, 1.f}).log().view({1, 10});
+  const at::Tensor logits =
+      torch::tensor({.1f, .2f, .3f, .3f, .1f, 1e-9f, 1e-9f, 1e-9f, 1e-9f, 1.f}).log().view({1, 10});
   const at::Tensor q = kFive.q_values(logits);
   EXPECT_NEAR(q[0][0].item<double>(), .1 * -2 + .2 * -1 + .3 + .2, 1e-5);
   EXPECT_NEAR(q[0][1].item<double>(), 2, 1e-5);

@@ -173,8 +173,8 @@ FlatOptimizer::AdamStep FlatOptimizer::adam_step(double learning_rate) const {
   if (config_.kind == "adam") return {learning_rate / correction1, 1 / std::sqrt(correction2), config_.eps};
   const double longest = 2 / (1 - b2) - 1, length = longest - 2 * t * std::pow(b2, t) / correction2;
   if (length <= 5) return {learning_rate / correction1, 0, 1};
-  const double rectification = std::sqrt((length - 4) * (length - 2) * longest /
-                                         ((longest - 4) * (longest - 2) * length));
+  const double rectification =
+      std::sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length));
   return {learning_rate / correction1 * rectification * std::sqrt(correction2), 1, config_.eps};
 }
 
@@ -197,12 +197,9 @@ void FlatOptimizer::step_part(double learning_rate, double gradient_scale, int64
   float* pv = v.mutable_data_ptr<float>();
   const float scale = static_cast<float>(gradient_scale), eps = static_cast<float>(config_.eps);
   if (adam_) {
-    const AdamRule rule{static_cast<float>(adam.size),
-                        scale,
-                        static_cast<float>(config_.beta1),
-                        static_cast<float>(config_.beta2),
-                        static_cast<float>(adam.eps),
-                        static_cast<float>(adam.root)};
+    const AdamRule rule{static_cast<float>(adam.size),     scale,
+                        static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
+                        static_cast<float>(adam.eps),      static_cast<float>(adam.root)};
     apply(rule, pp, pg, m.mutable_data_ptr<float>(), pv, n, true);
   } else {
     const RmspropRule rule{static_cast<float>(learning_rate), scale, static_cast<float>(config_.alpha), eps};

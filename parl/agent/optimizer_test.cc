@@ -71,13 +71,15 @@ TEST(FlatOptimizer, AdamEqualsTorch) {
 
 // libtorch has no RAdam: the reference's own lines (scripts/reference_dqn.py wrote the numbers with torch.optim.RAdam).
 TEST(FlatOptimizer, RadamEqualsPyTorch) {
-  const Weights reference = load_safetensors(std::string(PARL_SOURCE_DIR) + "/parl/agent/testdata/radam_reference.safetensors");
+  const Weights reference =
+      load_safetensors(std::string(PARL_SOURCE_DIR) + "/parl/agent/testdata/radam_reference.safetensors");
   struct Line : Model {
     at::Tensor w;
     Line() { w = register_parameter("w", torch::zeros({4})); }
     PolicyValue forward(const at::Tensor&) override { return {}; }
   } line;
-  const at::Tensor gradients = to_tensor(get_entry(reference, "gradients")), after = to_tensor(get_entry(reference, "after"));
+  const at::Tensor gradients = to_tensor(get_entry(reference, "gradients")),
+                   after = to_tensor(get_entry(reference, "after"));
   FlatParameters flat(line);
   FlatOptimizer optimizer(flat, {"radam", 1e-5, 0, 0.9, 0.999});
   ASSERT_EQ(gradients.size(0), 12);  // six of each kind

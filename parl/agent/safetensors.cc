@@ -51,8 +51,7 @@ void save_safetensors(const std::string& path, const std::vector<SafetensorsEntr
     for (const auto& piece : entry.pieces) offset += piece.size();
     PARL_CHECK_EQ(offset - begin, static_cast<size_t>(shape_size(entry.shape, entry.dtype)) * dtype_size(entry.dtype),
                   "the pieces do not make up the array's shape");
-    header[entry.name] = {
-        {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, offset}}};
+    header[entry.name] = {{"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, offset}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');

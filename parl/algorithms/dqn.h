@@ -7,15 +7,15 @@
 // logit. With `distributional` the model is made for more outputs, network_spec(): the atoms of every action, and with
 // dueling those of the value. With `noisy` the layers that noisy_layers names are, by default the last one.
 // Actors act epsilon-greedily; epsilon is a schedule over agent steps and travels with the weights (the entry
-// "exploration/epsilon"), as the noise's sizes do ("exploration/sigma..."). The noise of acting is new in every sample(),
-// one for all observations, and drawn from a stream of their uniform numbers; those of learning from streams of
-// (replay_seed, update, use): the network that learns, the target network and, for double, the choice of the next action
-// have one each (Fortunato et al. 2018, section 3.2). Evaluation and predict() have none. learn() puts the batch into the
-// replay buffer (replay.h), whatever policy acted in it, and then makes train_ratio * steps / batch_size updates: so the
-// samples learnt per step collected do not depend on how fast actors are. Loss: Huber with bound 1 of Q - y, y = n-step
-// reward + discount * Q_target(next), or the cross-entropy to the projected distribution; discount 0 after a termination;
-// the next observation of a truncated step is its final one. Throws NonFiniteError for NaN or inf, before the weights are
-// touched by it. Thread rule: one thread at a time.
+// "exploration/epsilon"), as the noise's sizes do ("exploration/sigma..."). The noise of acting is new in every
+// sample(), one for all observations, and drawn from a stream of their uniform numbers; those of learning from streams
+// of (replay_seed, update, use): the network that learns, the target network and, for double, the choice of the next
+// action have one each (Fortunato et al. 2018, section 3.2). Evaluation and predict() have none. learn() puts the batch
+// into the replay buffer (replay.h), whatever policy acted in it, and then makes train_ratio * steps / batch_size
+// updates: so the samples learnt per step collected do not depend on how fast actors are. Loss: Huber with bound 1 of Q
+// - y, y = n-step reward + discount * Q_target(next), or the cross-entropy to the projected distribution; discount 0
+// after a termination; the next observation of a truncated step is its final one. Throws NonFiniteError for NaN or inf,
+// before the weights are touched by it. Thread rule: one thread at a time.
 #pragma once
 
 #include <functional>
@@ -81,7 +81,8 @@ PARL_CONFIG(DqnConfig, (gamma, "discount per agent step"), (lr, "Adam's learning
             (dueling, "Q = V + advantage - mean advantage"), (n_step, "rewards before bootstrapping"),
             (prioritized, "sample by the size of the last error"), (priority_alpha, "0: uniform, 1: in proportion"),
             (priority_beta, "correction for it over agent steps, as lr-schedule; 1: full"),
-            (replay_capacity, "steps kept"), (replay_seed, "seed of the sampling from replay and of the noise in learning"),
+            (replay_capacity, "steps kept"),
+            (replay_seed, "seed of the sampling from replay and of the noise in learning"),
             (distributional, "learn the distribution of returns (C51), not its mean alone"),
             (atoms, "distributional: values that a return may have"), (v_min, "distributional: the smallest of them"),
             (v_max, "distributional: the largest of them"),

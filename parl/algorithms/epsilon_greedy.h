@@ -1,5 +1,5 @@
-// What Q-learning algorithms act with: epsilon, which travels with the weights, and actions drawn with it. Plain values;
-// any thread.
+// What Q-learning algorithms act with: epsilon, which travels with the weights, and actions drawn with it. Plain
+// values; any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -98,7 +98,8 @@ TEST(Noisy, HandWrittenPassesHaveTheNoiseToo) {
   const auto f = [](const at::Tensor& x) { return x.sign() * x.abs().sqrt(); };
   const at::Tensor e = torch::tensor(noise);
   at::Tensor sigma = all["sigma.conv2.weight"].detach().clone().requires_grad_(true);
-  const at::Tensor w2 = all["conv2.weight"].detach() + sigma * at::outer(f(e.narrow(0, 1024, 128)), f(e.narrow(0, 0, 1024))).view({128, 16, 8, 8});
+  const at::Tensor w2 = all["conv2.weight"].detach() +
+                        sigma * at::outer(f(e.narrow(0, 1024, 128)), f(e.narrow(0, 0, 1024))).view({128, 16, 8, 8});
   const at::Tensor b2 = all["conv2.bias"].detach() + all["sigma.conv2.bias"].detach() * f(e.narrow(0, 1024, 128));
   const at::Tensor fi = f(e.narrow(0, 1152, 128)), fo = f(e.narrow(0, 1280, 3));
   const at::Tensor wp = all["policy.weight"].detach() + all["sigma.policy.weight"].detach() * at::outer(fo, fi);

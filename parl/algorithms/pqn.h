@@ -1,12 +1,13 @@
 // Pqn: the parallelised Q-network (Gallici et al. 2024, "Simplifying deep temporal difference learning", arXiv
-// 2407.04811): Q-learning from many environments at once, with neither replay nor target network. What holds it together
-// is LayerNorm in the network: models mlp_norm, minatar_norm, nature_norm (models/norm.h); any other Model runs, too.
+// 2407.04811): Q-learning from many environments at once, with neither replay nor target network. What holds it
+// together is LayerNorm in the network: models mlp_norm, minatar_norm, nature_norm (models/norm.h); any other Model
+// runs, too.
 //
 // Q(s, a) is logit a of the policy head; the value head is not used. Actors act epsilon-greedily; epsilon is a schedule
 // over agent steps and travels with the weights ("exploration/epsilon"). A batch is learnt `epochs` times in
-// `minibatches` of single steps in random order; loss: mean of 0.5 (Q(s, a) - R)^2 with the Q(lambda) returns R (Daley &
-// Amato 2019, arXiv 1810.09967; the paper's section 3.2), computed once per batch from the Q-values that acted. So its
-// batches must be on-policy: train it with max_lag 0. Throws NonFiniteError for NaN or inf, before the weights are
+// `minibatches` of single steps in random order; loss: mean of 0.5 (Q(s, a) - R)^2 with the Q(lambda) returns R (Daley
+// & Amato 2019, arXiv 1810.09967; the paper's section 3.2), computed once per batch from the Q-values that acted. So
+// its batches must be on-policy: train it with max_lag 0. Throws NonFiniteError for NaN or inf, before the weights are
 // touched by it. Thread rule: one thread at a time.
 #pragma once
 
@@ -21,7 +22,8 @@ namespace parl {
 
 // Q(lambda) returns [B, T]: R_t = r_t, if terminated; else r_t + gamma * N_t at a truncation and at the last step, and
 // r_t + gamma * (lambda * R_{t+1} + (1 - lambda) * N_t) elsewhere. N_t = max_a Q of the observation after step t (the
-// final one of a truncated step). reward, next_value [B, T] float32; terminated, truncated [B, T] bool; terminated wins.
+// final one of a truncated step). reward, next_value [B, T] float32; terminated, truncated [B, T] bool; terminated
+// wins.
 at::Tensor q_lambda_returns(const at::Tensor& reward, const at::Tensor& terminated, const at::Tensor& truncated,
                             const at::Tensor& next_value, double gamma, double lambda);
 
@@ -49,9 +51,8 @@ PARL_CONFIG(PqnConfig, (gamma, "discount per agent step"),
              "learning rate over agent steps: '0:1e-4,3e6:0' (linear between) or 'step 0:1e-4,2e6:5e-5'; "
              "empty: lr throughout"),
             (optimizer, "radam or adam"), (eps, "the optimizer's epsilon"),
-            (max_grad_norm, "bound of the global gradient norm; 0: none"),
-            (epochs, "passes over each batch"), (minibatches, "updates per pass"),
-            (shuffle_seed, "seed of the shuffling into minibatches"),
+            (max_grad_norm, "bound of the global gradient norm; 0: none"), (epochs, "passes over each batch"),
+            (minibatches, "updates per pass"), (shuffle_seed, "seed of the shuffling into minibatches"),
             (exploration, "epsilon over agent steps, as lr-schedule"),
             (eval_epsilon, "epsilon of evaluations with policy 'sample'"));
 

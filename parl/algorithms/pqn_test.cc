@@ -38,7 +38,8 @@ at::Tensor returns(std::vector<float> reward, std::vector<int64_t> terminated, s
 
 TEST(Pqn, ReturnsByHand) {
   // gamma 0.5; step 1 terminates, step 3 is truncated, the batch ends after step 5.
-  const at::Tensor got = returns({1, 2, 3, 4, 5, 6}, {0, 1, 0, 0, 0, 0}, {0, 1, 0, 1, 0, 0}, {10, 20, 30, 40, 50, 60}, 0.25);
+  const at::Tensor got =
+      returns({1, 2, 3, 4, 5, 6}, {0, 1, 0, 0, 0, 0}, {0, 1, 0, 1, 0, 0}, {10, 20, 30, 40, 50, 60}, 0.25);
   const double r5 = 6 + .5 * 60, r4 = 5 + .5 * (.25 * r5 + .75 * 50), r3 = 4 + .5 * 40;
   const double r2 = 3 + .5 * (.25 * r3 + .75 * 30), r1 = 2, r0 = 1 + .5 * (.25 * r1 + .75 * 10);
   const double expected[] = {r0, r1, r2, r3, r4, r5};
@@ -146,7 +147,8 @@ TEST(Pqn, ErrorsNameTheSetting) {
   EXPECT_THAT(error_of([&] { pqn.learn(one_step(torch::randn({4, 5}), 0), 0); }), HasSubstr("minibatches"));
   Pqn other(std::make_shared<MlpNorm>(kSpec));
   const Weights before = other.get_weights();
-  EXPECT_THROW(other.learn(one_step(torch::randn({4, 5}), std::numeric_limits<double>::quiet_NaN()), 0), NonFiniteError);
+  EXPECT_THROW(other.learn(one_step(torch::randn({4, 5}), std::numeric_limits<double>::quiet_NaN()), 0),
+               NonFiniteError);
   EXPECT_TRUE(before.entries[0].array == other.get_weights().entries[0].array);
 }
 

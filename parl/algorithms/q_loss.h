@@ -11,8 +11,8 @@ namespace parl {
 
 struct QLoss {
   double loss = 0;
-  at::Tensor d_logits, d_value;  // d loss / d the network's outputs
-  at::Tensor priority;           // [N]: how wrong each step was
+  at::Tensor d_logits, d_value;                      // d loss / d the network's outputs
+  at::Tensor priority;                               // [N]: how wrong each step was
   double q_mean = 0, target_mean = 0, td_error = 0;  // of the actions taken; td_error: mean |Q - target|
 };
 
@@ -24,8 +24,8 @@ at::Tensor plain_q_values(const PolicyValue& output, bool dueling, bool masked =
 QLoss huber_loss(const PolicyValue& output, bool dueling, const at::Tensor& action, const at::Tensor& y,
                  const at::Tensor& weight, bool masked = false);
 
-// Cross-entropy of Z(s, action) to the distribution m [N, atoms] (Bellemare et al. 2017). priority: the Kullback-Leibler
-// divergence of the two, as Hessel et al. 2018 have it.
+// Cross-entropy of Z(s, action) to the distribution m [N, atoms] (Bellemare et al. 2017). priority: the
+// Kullback-Leibler divergence of the two, as Hessel et al. 2018 have it.
 QLoss atoms_loss(const Atoms& atoms, const PolicyValue& output, const at::Tensor& action, const at::Tensor& m,
                  const at::Tensor& weight);
 

@@ -210,7 +210,8 @@ TEST(Rainbow, ALostBufferIsFilledBeforeLearningGoesOn) {
   third.set_state(second.get_state());
   for (Dqn* dqn : {&second, &third}) {
     double updates = 0;
-    for (uint64_t i = 5; i < 7; ++i) updates += stat(dqn->learn(random_batch(i), static_cast<int64_t>(8 * i)), "updates");
+    for (uint64_t i = 5; i < 7; ++i)
+      updates += stat(dqn->learn(random_batch(i), static_cast<int64_t>(8 * i)), "updates");
     EXPECT_EQ(updates, dqn == &second ? 4 : 0);  // 24 steps are there with the third batch: its own samples
   }
 }

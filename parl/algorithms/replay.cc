@@ -383,7 +383,8 @@ void ReplayBuffer::restore(const Read& read) {
   const at::Tensor finals = places.numel() > 0 ? read("final_obs", nullptr) : at::Tensor();
   for (int64_t i = 0; i < places.numel(); ++i) {
     const int64_t at = places.const_data_ptr<int64_t>()[i];
-    finals_.at(static_cast<size_t>(at / length_)).emplace_back(at % length_, finals[i].clone(at::MemoryFormat::Contiguous));
+    finals_.at(static_cast<size_t>(at / length_))
+        .emplace_back(at % length_, finals[i].clone(at::MemoryFormat::Contiguous));
   }
   next_ = n[0], filled_ = filled;
   if (!options_.prioritized) return;

@@ -8,10 +8,10 @@
 // steps get the highest priority seen; weight = (N P(i))^-beta over the largest of the sample. uint8 images [H, W, C]
 // whose channels are the last C frames (a frame stack that starts again at every reset, newest last) are found by
 // looking and stored once per frame; the stacks are put together on sampling, to the bit. Should a later observation
-// not be one, everything is stored whole from then on. Memory is taken as the buffer fills; memory_for() says before the
-// start how much it will be, capacity_bytes() once the first batch has shown how it is stored. Final observations of
-// truncated steps come on top. save() and load() stream: they take no second copy of the buffer. Owner: one learner; thread rule: one thread at a time. Errors: parl::Error for batches that differ
-// in shape from the first.
+// not be one, everything is stored whole from then on. Memory is taken as the buffer fills; memory_for() says before
+// the start how much it will be, capacity_bytes() once the first batch has shown how it is stored. Final observations
+// of truncated steps come on top. save() and load() stream: they take no second copy of the buffer. Owner: one learner;
+// thread rule: one thread at a time. Errors: parl::Error for batches that differ in shape from the first.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -15,7 +15,8 @@ std::string read_file(const std::string& path);
 // The file at `path` is the old one or the whole new one, never a part: written beside it, flushed to disk, renamed.
 void write_file_atomically(const std::string& path, std::string_view contents);
 
-// The same piece by piece, for what should not stand in memory as a whole. One that goes without commit() leaves nothing.
+// The same piece by piece, for what should not stand in memory as a whole. One that goes without commit() leaves
+// nothing.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

@@ -1,9 +1,9 @@
 // RateLimiter: holds collecting to learning. Actors ask for the steps that they are about to make, the learner says how
-// many it has learnt from; more than `max_ahead` are never made and not yet learnt from. The other side needs no limiter:
-// a learner makes the updates that the steps it was given are worth (train_ratio) and then waits for more. Reverb's
-// SampleToInsertRatio (Cassirer et al. 2021, arXiv 2102.04736) is the model: samples per insert is train_ratio, its
-// error buffer is max_ahead * train_ratio samples above and none below.
-// Thread rule: any thread. close() wakes everybody for good.
+// many it has learnt from; more than `max_ahead` are never made and not yet learnt from. The other side needs no
+// limiter: a learner makes the updates that the steps it was given are worth (train_ratio) and then waits for more.
+// Reverb's SampleToInsertRatio (Cassirer et al. 2021, arXiv 2102.04736) is the model: samples per insert is
+// train_ratio, its error buffer is max_ahead * train_ratio samples above and none below. Thread rule: any thread.
+// close() wakes everybody for good.
 #pragma once
 
 #include <condition_variable>

@@ -188,10 +188,10 @@ TEST(Models, ShapesAndSizes) {
     const char* name;
     ModelSpec spec;
     int64_t parameters;
-  } cases[] = {{"atari42", image_spec(42), 1'002'551},      {"nature", image_spec(84), 1'687'719},
-               {"impala_shallow", image_spec(84), 677'943}, {"impala_deep", image_spec(84), 1'091'031},
-               {"minatar", image_spec(10), 132'695},        {"mlp", {{4}, DType::kF32, 2, 0}, 4'675},
-               {"minatar_norm", image_spec(10), 132'983},   {"nature_norm", image_spec(84), 1'689'063},
+  } cases[] = {{"atari42", image_spec(42), 1'002'551},        {"nature", image_spec(84), 1'687'719},
+               {"impala_shallow", image_spec(84), 677'943},   {"impala_deep", image_spec(84), 1'091'031},
+               {"minatar", image_spec(10), 132'695},          {"mlp", {{4}, DType::kF32, 2, 0}, 4'675},
+               {"minatar_norm", image_spec(10), 132'983},     {"nature_norm", image_spec(84), 1'689'063},
                {"mlp_norm", {{4}, DType::kF32, 2, 0}, 18'051}};
   for (const auto& c : cases) {
     auto model = models.make(c.name, c.spec);

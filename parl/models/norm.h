@@ -1,10 +1,12 @@
-// Networks with LayerNorm (Ba et al. 2016, arXiv 1607.06450), which hold temporal-difference learning together without a
-// target network (Gallici et al. 2024, arXiv 2407.04811: PQN). Thread rule: one thread at a time.
+// Networks with LayerNorm (Ba et al. 2016, arXiv 1607.06450), which hold temporal-difference learning together without
+// a target network (Gallici et al. 2024, arXiv 2407.04811: PQN). Thread rule: one thread at a time.
 //
-// MlpNorm: linear layers, each followed by LayerNorm and ReLU, over the flattened observation; then a policy and a value
-//   head. Weights: "layer1.weight", "layer1.bias", "norm1.weight", "norm1.bias", ..., "policy.weight", "value.weight" and
-//   their biases. Observations of any shape and number type (uint8 counts as x / 255).
-// CnnNorm: as Cnn (cnn.h), with LayerNorm over the channels of every pixel between each convolution and its ReLU, as the
+// MlpNorm: linear layers, each followed by LayerNorm and ReLU, over the flattened observation; then a policy and a
+// value
+//   head. Weights: "layer1.weight", "layer1.bias", "norm1.weight", "norm1.bias", ..., "policy.weight", "value.weight"
+//   and their biases. Observations of any shape and number type (uint8 counts as x / 255).
+// CnnNorm: as Cnn (cnn.h), with LayerNorm over the channels of every pixel between each convolution and its ReLU, as
+// the
 //   authors' network has it. Weights: "conv1...", "norm1...", ..., "policy...", "value...". Observations [N, H, W, C].
 // Both for Discrete actions.
 #pragma once

@@ -163,8 +163,8 @@ constexpr const char* kDqnClassic = R"({
   }
 })";
 
-// MinAtar's published settings (Young & Tian 2019, arXiv 1903.03176): an update of 32 after every step, a target network
-// that is 1,000 updates old at most, epsilon 1 to 0.1 over 100,000 steps. Its centred RMSProp is Adam here.
+// MinAtar's published settings (Young & Tian 2019, arXiv 1903.03176): an update of 32 after every step, a target
+// network that is 1,000 updates old at most, epsilon 1 to 0.1 over 100,000 steps. Its centred RMSProp is Adam here.
 constexpr const char* kDqnPixel = R"({
   "steps": 5000000, "model": "auto", "actors": 1, "envs_per_actor": 8, "rollout_length": 8,
   "dqn": {

@@ -170,10 +170,11 @@ AlgorithmEntry es_entry() {
 AlgorithmEntry dqn_entry() {
   AlgorithmEntry entry;
   entry.name = "dqn";
-  entry.summary = "Q-learning from replay; double, dueling, n-step, prioritised, distributional and noisy as options (Rainbow)";
+  entry.summary =
+      "Q-learning from replay; double, dueling, n-step, prioritised, distributional and noisy as options (Rainbow)";
   entry.settings = DqnConfig{};
-  entry.fixed = {"dueling", "prioritized", "replay_capacity", "distributional", "atoms", "v_min", "v_max",
-                 "noisy",   "noisy_layers"};
+  entry.fixed = {"dueling", "prioritized", "replay_capacity", "distributional", "atoms",
+                 "v_min",   "v_max",       "noisy",           "noisy_layers"};
   entry.fixed_run = {"rollout_length"};
   entry.off_policy = true;
   entry.action_masks = true;

@@ -22,9 +22,9 @@ namespace parl {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using testing::curve;
 using testing::final_weights;
+using ::testing::HasSubstr;
 using testing::run;
 using testing::SmallDisk;
 using testing::TempDir;
@@ -58,9 +58,9 @@ TEST(ReplayRun, KilledAndContinuedItGivesTheSameCurve) {
   TempDir dir;
   const TrainConfig whole = rainbow_config(dir.file("whole")), killed = rainbow_config(dir.file("killed"));
   run(whole);
-  const std::string command = fmt::format(
-      "PARL_TEST_RUN={} {} --gtest_also_run_disabled_tests --gtest_filter=ReplayVictim.* >/dev/null 2>&1", killed.run,
-      fs::read_symlink("/proc/self/exe").string());
+  const std::string command =
+      fmt::format("PARL_TEST_RUN={} {} --gtest_also_run_disabled_tests --gtest_filter=ReplayVictim.* >/dev/null 2>&1",
+                  killed.run, fs::read_symlink("/proc/self/exe").string());
   EXPECT_NE(std::system(command.c_str()), 0);
   ASSERT_TRUE(latest_checkpoint(killed.run));
   const Progress at = load_checkpoint(*latest_checkpoint(killed.run)).progress;

@@ -12,8 +12,8 @@
 
 namespace parl {
 
-// Logs the size. Throws when the buffer cannot fit into the memory that is available, unless config.ignore_memory; where
-// only the first batch shows whether it does, that batch throws.
+// Logs the size. Throws when the buffer cannot fit into the memory that is available, unless config.ignore_memory;
+// where only the first batch shows whether it does, that batch throws.
 void announce_replay(Algorithm& algorithm, const ModelSpec& spec, const TrainConfig& config);
 
 // Writes the buffer to the path it is called with; empty when there is none or it is not to be saved.

@@ -73,10 +73,11 @@ void TrainConfig::check() const {
       "0 or make it {}",
       actors);
   const int64_t batch_steps = rollouts_per_batch() * envs_per_actor * rollout_length;
-  PARL_CHECK(max_ahead == 0 || max_ahead >= batch_steps,
-             "--max-ahead {} is less than one batch, {} steps (--batch-rollouts x --envs-per-actor x --rollout-length): "
-             "none could be gathered",
-             max_ahead, batch_steps);
+  PARL_CHECK(
+      max_ahead == 0 || max_ahead >= batch_steps,
+      "--max-ahead {} is less than one batch, {} steps (--batch-rollouts x --envs-per-actor x --rollout-length): "
+      "none could be gathered",
+      max_ahead, batch_steps);
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
   PARL_CHECK(policies == "shared" || policies == "independent", "--policies is '{}': use shared or independent", policies);
