@@ -65,7 +65,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--envs", type=int, default=4)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     for task in options.tasks:
         best = {}
         for _ in range(options.rounds):

@@ -76,7 +76,7 @@ std::string mujoco_model_file(const std::string& xml_file) {
   std::error_code ignored;
   if (xml_file[0] == '.' || xml_file[0] == '/' || xml_file[0] == '~') {
     const char* home = std::getenv("HOME");
-    const std::string path = xml_file[0] == '~' ? (home ? home : "") + xml_file.substr(1) : xml_file;
+    std::string path = xml_file[0] == '~' ? (home ? home : "") + xml_file.substr(1) : xml_file;
     if (!fs::is_regular_file(path, ignored)) raise("environment option 'xml_file': there is no file '{}'", path);
     return path;
   }

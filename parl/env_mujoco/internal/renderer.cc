@@ -38,6 +38,7 @@ mjvCamera free_camera(const MujocoArgs& args, const Simulation& simulation) {
   mjv_defaultCamera(&camera);
   for (int axis = 0; axis < 3; ++axis) {
     std::vector<double> places;
+    places.reserve(static_cast<size_t>(model.ngeom));
     for (int geom = 0; geom < model.ngeom; ++geom) places.push_back(simulation.data()->geom_xpos[3 * geom + axis]);
     camera.lookat[axis] = median(std::move(places));
   }
