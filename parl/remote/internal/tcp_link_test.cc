@@ -66,7 +66,7 @@ TEST(HostedObject, LeavesItsThread) {
   const auto listener = std::make_shared<Silent>();
   const auto connection = Connection::start(loop, make_plain_transport(UniqueFd(fds[0])), listener);
   {
-    HostedObject object(connection, 1, std::make_shared<VersionShelf>(), nullptr);
+    HostedObject object(connection, 1, nullptr, nullptr);
     Counter counter(1);
     Writer writer;
     wire::save(writer, CreateHead{"Counter", fingerprint(class_info<Counter>()), "", Placement(), 0});
