@@ -25,7 +25,8 @@ struct PolicyLossOptions {
   double value_cost = 0.5;
   double entropy_cost = 0.01;
   double clip = 0;
-  std::vector<int64_t> choices = {};  // of each number of an action, where it has several: their policies are independent
+  std::vector<int64_t> choices =
+      {};  // of each number of an action, where it has several: their policies are independent
 };
 
 // Sums over steps; what the metrics are made of.
@@ -87,7 +88,7 @@ class PolicyLoss {
   PolicyLossOptions options_;
   int64_t unrolls_, length_, bootstrap_, actions_;
   std::vector<int64_t> heads_;  // the logits of each number of an action; they add up to actions_
-  at::Tensor value_, action_;  // contiguous, CPU
+  at::Tensor value_, action_;   // contiguous, CPU
   bool gaussian_ = false;
   std::vector<float> policy_;  // per step, actions_ each: log-probabilities, or the Gaussian's parameters
   std::vector<float> old_;     // of one step
