@@ -47,7 +47,7 @@ void add_networks(parl::ModelRegistry& models) {
 }
 
 // The mean return of some episodes: no algorithm, no training loop.
-double play(const parl::Policy& policy, int episodes) {
+double play(parl::Policy& policy, int episodes) {
   parl::EnvRegistry envs;
   parl::register_builtin_envs(envs);
   const auto env = envs.make({.id = "Pendulum-v1"});

@@ -62,12 +62,9 @@ void RunLoop::announce() const {
   log().info("environment: {}", env_spec_.contract);
   log().info("model {}: {} parameters; algorithm {}; device {}", config_.network(), algorithm_->model().parameter_count(),
              config_.algorithm, config_.device);
-  const std::string exact = config_.deterministic ? ", deterministic" : "";
-  const std::string workers = program().algorithm(config_.algorithm).train
-                                  ? fmt::format("{} workers", config_.actors)
-                                  : fmt::format("{} actors x {} environments, {} steps per unroll", config_.actors,
-                                                config_.envs_per_actor, config_.rollout_length);
-  log().info("{}, engine {}{}; seed {}; run {}", workers, config_.engine, exact, config_.seed, run_dir_.path());
+  log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,
+             config_.envs_per_actor, config_.rollout_length, config_.engine,
+             config_.deterministic ? ", deterministic" : "", config_.seed, run_dir_.path());
   if (!team_.alone()) log().info("learner {} of {}, each with such actors", team_.rank(), team_.size());
 }
 
