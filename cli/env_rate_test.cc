@@ -11,8 +11,8 @@ TEST(EnvRate, MeasuresEveryNumberOfThreadsForBothKindsOfActions) {
   EnvRegistry registry;
   register_builtin_envs(registry);
   for (const char* id : {"CartPole-v1", "Pendulum-v1"}) {
-    const auto rates =
-        measure_env_rates({.threads = 2, .envs = 4, .seconds = 0.05}, [&] { return registry.vector_factory({.id = id}, 4); });
+    const auto rates = measure_env_rates({.threads = 2, .envs = 4, .seconds = 0.05},
+                                         [&] { return registry.vector_factory({.id = id}, 4); });
     ASSERT_EQ(rates.size(), 2u);
     EXPECT_EQ(rates[0].threads, 1);
     EXPECT_EQ(rates[1].threads, 2);

@@ -1,8 +1,8 @@
 // parl record RUN --out FILE [--episodes N]: a trained agent plays, and its episodes are kept to learn from.
 // parl record --env ID --out FILE: the same with actions by chance.
 //
-// --json: {"out", "env", "episodes", "steps", "policy", "reward_mean" (per episode, as training sees it), "complete" (false:
-// interrupted)}.
+// --json: {"out", "env", "episodes", "steps", "policy", "reward_mean" (per episode, as training sees it), "complete"
+// (false: interrupted)}.
 #include "parl/train/record.h"
 
 #include <CLI/CLI.hpp>
@@ -16,24 +16,32 @@
 namespace parl::cli {
 
 int verb_record(const Arguments& args) {
-  CLI::App app("Keeps whole episodes in a file, to learn from with `parl train bc --data FILE` or `parl train dqn --data FILE`.",
-               "parl record");
+  CLI::App app(
+      "Keeps whole episodes in a file, to learn from with `parl train bc --data FILE` or `parl train dqn --data FILE`.",
+      "parl record");
   std::string run_path, which = "best", out;
   RecordOptions options;
   std::vector<std::string> env_args;
   int64_t seed = 0;
   bool json = false;
-  app.add_option("run", run_path, "run directory, or one checkpoint folder, whose agent plays; none: actions by chance");
+  app.add_option("run", run_path,
+                 "run directory, or one checkpoint folder, whose agent plays; none: actions by chance");
   app.add_option("--out", out, "file to write (safetensors)")->required()->type_name("file");
   app.add_option("--env", options.env, "environment, where no run is given (see: parl list envs)");
   app.add_option("--env-args", env_args, "options of the environment over those of the run, name=value")
       ->allow_extra_args(false);
-  app.add_option("--episodes", options.episodes, "how many, in all")->capture_default_str()->check(CLI::Range(1, 100'000'000));
-  app.add_option("--envs", options.envs, "environments side by side")->capture_default_str()->check(CLI::Range(1, 65'536));
+  app.add_option("--episodes", options.episodes, "how many, in all")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option("--envs", options.envs, "environments side by side")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65'536));
   app.add_option("--policy", options.policy, "greedy, sample, or auto: sample on Atari, greedy elsewhere")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "greedy", "sample"}));
-  app.add_option("--checkpoint", which, "best or latest")->capture_default_str()->check(CLI::IsMember({"best", "latest"}));
+  app.add_option("--checkpoint", which, "best or latest")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"best", "latest"}));
   app.add_option("--seed", seed, "of the episodes; default: the run's, or 0")->check(CLI::NonNegativeNumber);
   app.add_flag("--json", json, kJsonHelp);
   if (!parse(app, args)) return kSuccess;

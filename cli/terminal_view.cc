@@ -76,7 +76,8 @@ TerminalView::~TerminalView() {
 
 void TerminalView::show(const Image& picture, double fps) {
   std::this_thread::sleep_until(next_);
-  next_ = std::max(Clock::now(), next_) + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / fps));
+  next_ = std::max(Clock::now(), next_) +
+          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / fps));
   winsize size{};
   if (ioctl(fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row < 2) size = {24, 80, 0, 0};
   const std::string text = picture_text(picture, size.ws_col, size.ws_row - 1);

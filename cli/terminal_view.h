@@ -1,5 +1,5 @@
-// TerminalView: pictures in the terminal, for people. Each character cell shows two pixels, one above the other (the upper
-// half block in 24-bit colour), so that 80 columns are 80 pixels and 24 lines 48.
+// TerminalView: pictures in the terminal, for people. Each character cell shows two pixels, one above the other (the
+// upper half block in 24-bit colour), so that 80 columns are 80 pixels and 24 lines 48.
 //
 // Thread rule: one thread. The cursor is hidden while the object lives, and what stood above stays.
 #pragma once

@@ -1,7 +1,7 @@
 // An algorithm of one's own with settings of its own: REINFORCE (Williams 1992, doi 10.1007/BF00992696) with returns of
 // whole episodes, in a program with the whole command line.
 //   own_algorithm train reinforce --env CartPole-v1 --model mlp --until-return 195
-//   own_algorithm train reinforce --help        shows --baseline and the others
+//   own_algorithm train reinforce --help        shows --whiten-returns and the others
 #include <torch/torch.h>
 
 #include <memory>
@@ -18,10 +18,10 @@ namespace {
 struct ReinforceConfig {
   double gamma = 0.99;
   double lr = 1e-2;
-  bool baseline = true;
+  bool whiten_returns = true;
 };
 PARL_CONFIG(ReinforceConfig, (gamma, "discount per agent step"), (lr, "Adam's learning rate"),
-            (baseline, "returns to mean 0 and deviation 1 within a batch"));
+            (whiten_returns, "returns to mean 0 and deviation 1 within a batch"));
 
 class Reinforce : public parl::Algorithm {
  public:
@@ -45,7 +45,7 @@ class Reinforce : public parl::Algorithm {
     batch.check();
     auto [weight, known] = returns(batch);
     const double steps = std::max(1.0, known.sum().item<double>());
-    if (config_.baseline) {
+    if (config_.whiten_returns) {
       const at::Tensor mean = (weight * known).sum() / steps;
       weight = (weight - mean) / ((((weight - mean) * known).pow(2).sum() / steps).sqrt() + 1e-8);
     }

@@ -31,19 +31,21 @@ struct MyPolicy : parl::Model {
 
 // What judges: Q(observation, action). Leave it out, and two layers of 256 do it.
 struct MyCritic : parl::QModel {
-  torch::nn::Linear hidden{nullptr}, out{nullptr};
+  torch::nn::Linear hidden{nullptr}, second{nullptr}, out{nullptr};
   explicit MyCritic(const parl::ModelSpec& spec) {
     hidden = register_module("hidden", torch::nn::Linear(spec.obs_shape.at(0) + spec.action_size, 64));
+    second = register_module("second", torch::nn::Linear(64, 64));
     out = register_module("out", torch::nn::Linear(64, 1));
   }
   at::Tensor forward(const at::Tensor& obs, const at::Tensor& action) override {
-    return out(hidden(torch::cat({obs, action}, 1)).relu()).squeeze(1);
+    return out(second(hidden(torch::cat({obs, action}, 1)).relu()).relu()).squeeze(1);
   }
 };
 
 void add_networks(parl::ModelRegistry& models) {
   models.add("mine", "one hidden layer", [](const parl::ModelSpec& s) { return std::make_shared<MyPolicy>(s); });
-  models.add_critic("mine", "one hidden layer", [](const parl::ModelSpec& s) { return std::make_shared<MyCritic>(s); });
+  models.add_critic("mine", "two hidden layers",
+                    [](const parl::ModelSpec& s) { return std::make_shared<MyCritic>(s); });
 }
 
 // The mean return of some episodes: no algorithm, no training loop.

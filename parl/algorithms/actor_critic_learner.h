@@ -28,6 +28,9 @@ struct Normalization {
   double mean, factor;
 };
 
+// Part `part` of `parts` of a list; sizes differ by one at most.
+std::vector<int64_t> part_of(const std::vector<int64_t>& list, int64_t part, int64_t parts);
+
 // One replica and its share of the work. Thread rule: its team member's alone.
 class GradientWorker {
  public:

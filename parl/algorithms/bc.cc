@@ -105,7 +105,8 @@ void Bc::update(const Batch& part, double lr, Sums& sums) {
     at::Tensor value_gradient;
     {
       const torch::AutoGradMode grad(true);
-      const PolicyTerms terms = model_->is_gaussian() ? gaussian_terms(logits, chosen) : categorical_terms(logits, chosen);
+      const PolicyTerms terms =
+          model_->is_gaussian() ? gaussian_terms(logits, chosen) : categorical_terms(logits, chosen);
       (-(terms.log_prob.sum() + config_.entropy_cost * terms.entropy.sum()) / static_cast<double>(n)).backward();
       sums.log_prob += terms.log_prob.detach().sum().item<double>();
       sums.entropy += terms.entropy.detach().sum().item<double>();

@@ -1,10 +1,11 @@
-// Bc: behaviour cloning. The policy that makes recorded actions likeliest: supervised learning of action from observation
-// (Pomerleau 1989, ALVINN; also the first stage of many learners from demonstrations).
+// Bc: behaviour cloning. The policy that makes recorded actions likeliest: supervised learning of action from
+// observation (Pomerleau 1989, ALVINN; also the first stage of many learners from demonstrations).
 //
-// Any Model serves unchanged, discrete or Gaussian; its value head is left alone. learn() makes one Adam update from each of
-// `minibatches` parts of the batch; loss = - mean over steps of log pi(action | obs) - entropy_cost * mean entropy. Rewards,
-// ends and behaviour logits play no part. Batches come from recorded episodes (parl/data/recording.h). Throws NonFiniteError
-// for NaN or inf, before the weights are touched by it. Thread rule: one thread at a time.
+// Any Model serves unchanged, discrete or Gaussian; its value head is left alone. learn() makes one Adam update from
+// each of `minibatches` parts of the batch; loss = - mean over steps of log pi(action | obs) - entropy_cost * mean
+// entropy. Rewards, ends and behaviour logits play no part. Batches come from recorded episodes
+// (parl/data/recording.h). Throws NonFiniteError for NaN or inf, before the weights are touched by it. Thread rule: one
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -28,8 +29,9 @@ struct BcConfig {
   void check() const;
 };
 PARL_CONFIG(BcConfig, (lr, "Adam's learning rate"),
-            (lr_schedule, "learning rate over steps learnt: '0:1e-3,1e6:0' (linear between) or 'step 0:1e-3,1e6:1e-4'; empty: "
-                          "lr throughout"),
+            (lr_schedule,
+             "learning rate over steps learnt: '0:1e-3,1e6:0' (linear between) or 'step 0:1e-3,1e6:1e-4'; empty: "
+             "lr throughout"),
             (eps, "Adam's epsilon"), (max_grad_norm, "bound of the global gradient norm; 0: none"),
             (entropy_cost, "weight of the policy's entropy, which keeps it from growing too sure"),
             (minibatches, "updates made of one batch, each of its share of the unrolls"));
@@ -37,14 +39,15 @@ PARL_CONFIG(BcConfig, (lr, "Adam's learning rate"),
 class Bc : public Algorithm {
  public:
   // `learns` false: an object that acts only.
-  explicit Bc(std::shared_ptr<Model> model, BcConfig config = {}, bool learns = true, const std::string& device = "cpu");
+  explicit Bc(std::shared_ptr<Model> model, BcConfig config = {}, bool learns = true,
+              const std::string& device = "cpu");
   ~Bc() override;
 
   ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) override;
   ActOutput predict(const at::Tensor& obs) override;
-  // Statistics, means over the batch: loss, log_prob (of the recorded actions), accuracy (share of steps whose greedy action
-  // is the recorded one; of a Gaussian: mean absolute distance from its mean, named "distance"), entropy, grad_norm (before
-  // clipping), lr.
+  // Statistics, means over the batch: loss, log_prob (of the recorded actions), accuracy (share of steps whose greedy
+  // action is the recorded one; of a Gaussian: mean absolute distance from its mean, named "distance"), entropy,
+  // grad_norm (before clipping), lr.
   LearnStats learn(const Batch& batch, int64_t agent_steps) override;
   Model& model() override { return *model_; }
   Weights get_state() const override;

@@ -87,9 +87,10 @@ Dqn::Dqn(std::shared_ptr<Model> model, DqnConfig config, std::shared_ptr<Model> 
   PARL_CHECK(model->action_choices().empty(), "dqn chooses one action of a set; this model's actions are {} numbers",
              model->action_choices().size());
   masked_ = dynamic_cast<const MaskedModel*>(model.get()) != nullptr;
-  PARL_CHECK(!masked_ || !(config_.distributional || config_.noisy),
-             "this environment forbids actions (a part 'action_mask'): --distributional and --noisy do not know of that; "
-             "leave them out");
+  PARL_CHECK(
+      !masked_ || !(config_.distributional || config_.noisy),
+      "this environment forbids actions (a part 'action_mask'): --distributional and --noisy do not know of that; "
+      "leave them out");
   config_.check();
   epsilon_ = Schedule(config_.exploration).at(0);
   model_ = with_noise(std::move(model));

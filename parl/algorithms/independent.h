@@ -1,6 +1,6 @@
 // Independent: a learner of its own for every agent of a shared environment (parl/env/parallel_env.h). Each has its own
-// network, optimizer and whatever else its algorithm keeps; to each, the others are part of the environment (independent
-// learners, Tan 1993; with PPO: de Witt et al. 2020, arXiv 2011.09533).
+// network, optimizer and whatever else its algorithm keeps; to each, the others are part of the environment
+// (independent learners, Tan 1993; with PPO: de Witt et al. 2020, arXiv 2011.09533).
 //
 // Rows belong to agents in turn: row r of a batch of observations, and unroll r of a Batch, is agent r mod n's, as a
 // VectorEnv of seats gives them. So the number of rows is a multiple of n. Weights and state carry the agent's name:

@@ -33,8 +33,8 @@ Batch make_batch(Algorithm& algorithm, int64_t unrolls, int64_t length) {
   torch::manual_seed(9);
   Batch b;
   b.obs = torch::randn({unrolls, length + 1, 3});
-  const ActOutput out = algorithm.sample(b.obs.narrow(1, 0, length).transpose(0, 1).reshape({-1, 3}),
-                                         torch::rand({unrolls * length}));
+  const ActOutput out =
+      algorithm.sample(b.obs.narrow(1, 0, length).transpose(0, 1).reshape({-1, 3}), torch::rand({unrolls * length}));
   b.action = out.action.view({length, unrolls}).t().contiguous();
   b.behaviour_logits = out.logits.view({length, unrolls, 4}).transpose(0, 1).contiguous();
   b.reward = torch::randn({unrolls, length});

@@ -315,8 +315,9 @@ Weights OffPolicy::get_state() const {
     append_under(state, "target_" + name, module_weights(*networks_.target_critics[i]));
   }
   if (networks_.target_policy) append_under(state, "target_policy/", networks_.target_policy->get_weights());
-  state.entries.push_back({"off_policy/counters",
-                           Array::from<int64_t>({l.calls, l.updates, static_cast<int64_t>(l.ahead.noise_position()), l.refill})});
+  state.entries.push_back(
+      {"off_policy/counters",
+       Array::from<int64_t>({l.calls, l.updates, static_cast<int64_t>(l.ahead.noise_position()), l.refill})});
   state.entries.push_back({"off_policy/owed", Array::from<double>({l.owed})});
   append_own_state(state);
   return state;

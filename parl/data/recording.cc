@@ -16,9 +16,10 @@ Array take(Weights& entries, const std::string& name, const std::string& path) {
   for (NamedArray& entry : entries.entries) {
     if (entry.name == name) return std::move(entry.array);
   }
-  raise("'{}' has no '{}': it is no file of recorded episodes (parl record writes them; parl/data/recording.h says what "
-        "is in one)",
-        path, name);
+  raise(
+      "'{}' has no '{}': it is no file of recorded episodes (parl record writes them; parl/data/recording.h says what "
+      "is in one)",
+      path, name);
 }
 
 int64_t bytes_of_one(const Array& rows) {
@@ -36,7 +37,8 @@ void RecordedEpisodes::check(const std::string& name) const {
   const auto must = [&](bool ok, const char* what) { PARL_CHECK(ok, "'{}': {}", name, what); };
   must(reward.ndim() == 1 && reward.dtype() == DType::kF32 && reward.dim(0) > 0, "reward must be [S] float32, S > 0");
   must(episode_length.ndim() == 1 && episode_length.dtype() == DType::kI64, "episode_length must be [E] int64");
-  must(terminated.shape() == episode_length.shape() && terminated.dtype() == DType::kBool, "terminated must be [E] bool");
+  must(terminated.shape() == episode_length.shape() && terminated.dtype() == DType::kBool,
+       "terminated must be [E] bool");
   must(obs.ndim() >= 1 && obs.dim(0) == steps(), "obs must have as many rows as there are rewards");
   must(final_obs.ndim() == obs.ndim() && final_obs.dtype() == obs.dtype() && final_obs.dim(0) == episodes() &&
            with_lead(final_obs.shape(), {}) == with_lead(obs.shape(), {}),
@@ -44,7 +46,8 @@ void RecordedEpisodes::check(const std::string& name) const {
   const bool discrete = action.ndim() == 1 && action.dtype() == DType::kI64;
   const bool several = action.ndim() == 2 && action.dtype() == DType::kI64;
   const bool continuous = action.ndim() == 2 && action.dtype() == DType::kF32;
-  must((discrete || several || continuous) && action.dim(0) == steps(), "action must be [S] or [S, K] int64, or [S, A] float32");
+  must((discrete || several || continuous) && action.dim(0) == steps(),
+       "action must be [S] or [S, K] int64, or [S, A] float32");
   int64_t sum = 0;
   for (int64_t i = 0; i < episodes(); ++i) {
     must(episode_length.data<int64_t>()[i] > 0, "every episode has at least one step");
@@ -82,11 +85,9 @@ void save_recording(const std::string& path, const RecordedEpisodes& r) {
   add("episode_length", r.episode_length);
   add("terminated", r.terminated);
   add("final_obs", r.final_obs);
-  save_safetensors(path, out,
-                   {{"format", kFormat},
-                    {"env", r.env},
-                    {"contract", r.contract},
-                    {"num_actions", std::to_string(r.num_actions)}});
+  save_safetensors(
+      path, out,
+      {{"format", kFormat}, {"env", r.env}, {"contract", r.contract}, {"num_actions", std::to_string(r.num_actions)}});
 }
 
 RecordedEpisodes load_recording(const std::string& path) {
@@ -109,7 +110,9 @@ RecordedEpisodes load_recording(const std::string& path) {
 }
 
 RecordedUnrolls::RecordedUnrolls(RecordedEpisodes recording, uint64_t seed, uint64_t stream)
-    : recording_(std::move(recording)), episode_of_end_(static_cast<size_t>(recording_.steps()), -1), random_(seed, stream) {
+    : recording_(std::move(recording)),
+      episode_of_end_(static_cast<size_t>(recording_.steps()), -1),
+      random_(seed, stream) {
   int64_t end = -1;
   for (int64_t i = 0; i < recording_.episodes(); ++i) {
     end += recording_.episode_length.data<int64_t>()[i];

@@ -51,17 +51,27 @@ TEST(RecordedFile, WhatDoesNotFitTogetherIsRefused) {
     change(r);
     return error_of([&] { r.check("file"); });
   };
-  EXPECT_NE(broken([](RecordedEpisodes& r) { r.episode_length = Array::from<int64_t>({2, 2, 1}); }).find("sum to"),
+  EXPECT_NE(broken([](RecordedEpisodes& r) {
+              r.episode_length = Array::from<int64_t>({2, 2, 1});
+            }).find("sum to"),
             std::string::npos);
   EXPECT_NE(broken([](RecordedEpisodes& r) { r.num_actions = 2; }).find("action 2 at step 2"), std::string::npos);
-  EXPECT_NE(broken([](RecordedEpisodes& r) { r.obs = Array::from<float>({1, 2}); }).find("as many rows"), std::string::npos);
-  EXPECT_NE(broken([](RecordedEpisodes& r) { r.final_obs = Array::from<float>({1}); }).find("final_obs"), std::string::npos);
+  EXPECT_NE(broken([](RecordedEpisodes& r) {
+              r.obs = Array::from<float>({1, 2});
+            }).find("as many rows"),
+            std::string::npos);
+  EXPECT_NE(broken([](RecordedEpisodes& r) { r.final_obs = Array::from<float>({1}); }).find("final_obs"),
+            std::string::npos);
   const RecordedEpisodes r = small();
   const ModelSpec fits{{}, DType::kF32, 3, 0};
   r.check_fits(fits, "Somewhere", "file");
-  EXPECT_NE(error_of([&] { r.check_fits({{2}, DType::kF32, 3, 0}, "Elsewhere", "file"); }).find("recorded in 'Somewhere'"),
+  EXPECT_NE(error_of([&] {
+              r.check_fits({{2}, DType::kF32, 3, 0}, "Elsewhere", "file");
+            }).find("recorded in 'Somewhere'"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { r.check_fits({{}, DType::kF32, 4, 0}, "Elsewhere", "file"); }).find("other actions"),
+  EXPECT_NE(error_of([&] {
+              r.check_fits({{}, DType::kF32, 4, 0}, "Elsewhere", "file");
+            }).find("other actions"),
             std::string::npos);
 }
 

@@ -65,8 +65,10 @@ class Player {
     game_.step(actions_, places_, results_);
     for (size_t i = 0; i < agents(); ++i) {
       if (!lived[i]) {
-        const bool untouched = std::all_of(places_[i].begin(), places_[i].end(), [](std::byte b) { return b == kPaint; });
-        if (!untouched || results_[i].reward != -77) problem(fmt::format("'{}' has left and is still written to", name(i)));
+        const bool untouched =
+            std::all_of(places_[i].begin(), places_[i].end(), [](std::byte b) { return b == kPaint; });
+        if (!untouched || results_[i].reward != -77)
+          problem(fmt::format("'{}' has left and is still written to", name(i)));
         if (game_.alive(i)) problem(fmt::format("'{}' had left and is alive again without reset()", name(i)));
         continue;
       }
@@ -175,7 +177,8 @@ class Check {
     Player before(*game, options_.seed + 1, problems), player(*game, options_.seed, problems);
     play(*game, before, 5, 37);
     if (!(first == play(*game, player, 0, options_.steps))) problems.push_back("a seed does not undo what went before");
-    if (options_.seeds_differ && first == play(1, options_.steps)) problems.push_back("seeds 0 and 1 give the same game");
+    if (options_.seeds_differ && first == play(1, options_.steps))
+      problems.push_back("seeds 0 and 1 give the same game");
   }
 
   template <typename F>

@@ -5,9 +5,9 @@
 // It plays fresh games with random actions and looks at: the spec; seeding (seed 0 too) and determinism; that living
 // agents' observations are written, lie in their spaces, and that nothing is written outside their places; that agents
 // that have left get nothing written; that an agent leaves exactly when a flag is set, and that the game ends; step()
-// before reset() and after the end being errors; bad actions being errors; save and load of the state where offered; that
-// drawing changes nothing; no allocation in step() and reset() where they can be counted.
-// Throws parl::Error with all that is wrong (a failure in GoogleTest). Thread rule: runs in the caller's thread.
+// before reset() and after the end being errors; bad actions being errors; save and load of the state where offered;
+// that drawing changes nothing; no allocation in step() and reset() where they can be counted. Throws parl::Error with
+// all that is wrong (a failure in GoogleTest). Thread rule: runs in the caller's thread.
 #pragma once
 
 #include <functional>

@@ -246,7 +246,9 @@ bool ParallelEnv::anyone_alive() const {
   return false;
 }
 
-void ParallelEnv::render(Image& /*out*/) { raise("'{}' cannot draw itself: override render() to make videos", spec().id); }
+void ParallelEnv::render(Image& /*out*/) {
+  raise("'{}' cannot draw itself: override render() to make videos", spec().id);
+}
 
 std::vector<std::byte> ParallelEnv::save_state() const { raise("'{}' cannot save its state", spec().id); }
 

@@ -34,7 +34,8 @@ class CountingGame final : public ParallelEnv {
   }
   void step(std::span<const Action> actions, Places obs, std::span<StepResult> results) override {
     PARL_CHECK(running_ && anyone_alive(), "'{}': call reset() first", spec_.id);
-    for (const Action& action : actions) PARL_CHECK(action.index == 0 || action.index == 1, "no action {}", action.index);
+    for (const Action& action : actions)
+      PARL_CHECK(action.index == 0 || action.index == 1, "no action {}", action.index);
     std::array<bool, 8> lived{};
     for (size_t i = 0; i < obs.size(); ++i) lived[i] = alive(i);
     ++steps_;

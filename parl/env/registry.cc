@@ -99,9 +99,7 @@ std::vector<std::unique_ptr<Env>> EnvRegistry::make_all(const EnvRequest& reques
   return one;
 }
 
-std::unique_ptr<Env> EnvRegistry::make(const EnvRequest& request) const {
-  return std::move(make_all(request).front());
-}
+std::unique_ptr<Env> EnvRegistry::make(const EnvRequest& request) const { return std::move(make_all(request).front()); }
 
 int64_t EnvRegistry::agents_of(const EnvRequest& request) const {
   if (!family_of(request.id).make_parallel) return 1;
@@ -120,10 +118,11 @@ std::function<std::unique_ptr<Env>(int index)> EnvRegistry::vector_factory(const
       waiting->seats = make_all(request);
       waiting->next = 0;
       const auto seats = static_cast<int64_t>(waiting->seats.size());
-      PARL_CHECK(count % seats == 0,
-                 "'{}' has {} agents, and each counts as one environment: {} environments would leave a seat empty; take "
-                 "a multiple of {} (--envs-per-actor, --envs)",
-                 request.id, seats, count, seats);
+      PARL_CHECK(
+          count % seats == 0,
+          "'{}' has {} agents, and each counts as one environment: {} environments would leave a seat empty; take "
+          "a multiple of {} (--envs-per-actor, --envs)",
+          request.id, seats, count, seats);
     }
     return std::move(waiting->seats[waiting->next++]);
   };

@@ -57,13 +57,13 @@ class EnvRegistry {
                     std::function<std::unique_ptr<ParallelEnv>(const EnvRequest&)> make,
                     std::vector<EnvOption> options = {});
 
-  // Checks name and options, makes the environment, and wraps it so that it records episodes. Where several agents share
-  // one: its first seat, good for looking at.
+  // Checks name and options, makes the environment, and wraps it so that it records episodes. Where several agents
+  // share one: its first seat, good for looking at.
   std::unique_ptr<Env> make(const EnvRequest& request) const;
   // How many agents share one: 1 for most.
   int64_t agents_of(const EnvRequest& request) const;
-  // For VectorEnv: call it with 0, 1, 2, ... Agents that share an environment are neighbours. Throws when `count` leaves
-  // an environment with empty seats. The registry must outlive it.
+  // For VectorEnv: call it with 0, 1, 2, ... Agents that share an environment are neighbours. Throws when `count`
+  // leaves an environment with empty seats. The registry must outlive it.
   std::function<std::unique_ptr<Env>(int index)> vector_factory(const EnvRequest& request, int64_t count) const;
 
   std::vector<std::string> names() const;

@@ -3,11 +3,11 @@
 // Autoreset happens in the same step: when an episode ends, the observation written is the reset observation of the
 // next one, and the final observation of a *truncated* episode is kept (final_observation(i)) until that environment's
 // next step. There is no dummy step between episodes. Observations are written straight where the caller says: obs(i)
-// is a place for environment i (rows of a rollout slot). Agents that share one (parallel_env.h) are neighbours in the vector. Seeds: environment i of the vector is seeded once with `seed`
-// mixed with its global index (first_index + i), so that results do not depend on how environments are split over
-// actors or threads. Thread rule: one owner thread. With pool threads (threads > 1) results are bit-identical to
-// threads = 1. Errors: what an environment throws is rethrown to the caller with the environment's index; the vector
-// must then be reset.
+// is a place for environment i (rows of a rollout slot). Agents that share one (parallel_env.h) are neighbours in the
+// vector. Seeds: environment i of the vector is seeded once with `seed` mixed with its global index (first_index + i),
+// so that results do not depend on how environments are split over actors or threads. Thread rule: one owner thread.
+// With pool threads (threads > 1) results are bit-identical to threads = 1. Errors: what an environment throws is
+// rethrown to the caller with the environment's index; the vector must then be reset.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // The tasks against data recorded from Gymnasium (scripts/record_mujoco.py). With the same version of MuJoCo, and a C
 // library whose functions round alike, everything is equal to the bit: positions, velocities, rewards, ends, info
 // values, and observations as float32 (in float64 those with sines differ in the last bit: numpy has its own). With
-// another, the first ten steps agree to 1e-6; robots that touch the floor are compared as long as the physics are equal,
-// since MuJoCo's versions compute contacts differently, in Gymnasium as here. The test says which it is.
+// another, the first ten steps agree to 1e-6; robots that touch the floor are compared as long as the physics are
+// equal, since MuJoCo's versions compute contacts differently, in Gymnasium as here. The test says which it is.
 #include <gtest/gtest.h>
 #include <zlib.h>
 

@@ -12,16 +12,16 @@ namespace parl {
 Gather::Gather(GatherOptions options) : options_(options) {
   PARL_CHECK(options.agents >= 2 && options.agents <= kMaxAgents, "multi:gather has 2..{} agents, not {}", kMaxAgents,
              options.agents);
-  PARL_CHECK(options.fruit >= 1 && options.fruit <= kMaxFruit, "multi:gather has 1..{} pieces of fruit, not {}", kMaxFruit,
-             options.fruit);
+  PARL_CHECK(options.fruit >= 1 && options.fruit <= kMaxFruit, "multi:gather has 1..{} pieces of fruit, not {}",
+             kMaxFruit, options.fruit);
   spec_.id = "multi:gather";
   const int64_t size = 2 + 2 * (options.agents - 1) + 4 * options.fruit;
   for (int i = 0; i < options.agents; ++i) {
     spec_.agents.push_back({fmt::format("gatherer_{}", i), Box{DType::kF32, {size}, {-1.0}, {1.0}}, Discrete{5}});
   }
-  spec_.contract = fmt::format("multi:gather, {0}x{0} cells, {1} agents, {2} pieces of fruit, {3}", kSize, options.agents,
-                               options.fruit,
-                               options.max_steps > 0 ? fmt::format("at most {} steps", options.max_steps) : "no step limit");
+  spec_.contract = fmt::format(
+      "multi:gather, {0}x{0} cells, {1} agents, {2} pieces of fruit, {3}", kSize, options.agents, options.fruit,
+      options.max_steps > 0 ? fmt::format("at most {} steps", options.max_steps) : "no step limit");
 }
 
 bool Gather::taken(Cell cell) const {
@@ -42,7 +42,8 @@ Gather::Cell Gather::free_cell(bool inside) {
     if (inside) cell = {cell.x + 1, cell.y + 1};
     bool crowded = taken(cell);
     for (const Fruit& fruit : state_.fruit) {  // fruit leaves a way between itself and other fruit
-      crowded = crowded || (inside && fruit.weight > 0 && std::abs(fruit.at.x - cell.x) + std::abs(fruit.at.y - cell.y) < 2);
+      crowded =
+          crowded || (inside && fruit.weight > 0 && std::abs(fruit.at.x - cell.x) + std::abs(fruit.at.y - cell.y) < 2);
     }
     if (!crowded) return cell;
   }

@@ -1,15 +1,15 @@
-// Gather: 2 to 4 agents collect fruit on a grid of 7 x 7. Light fruit (weight 1) takes one of them, heavy fruit (weight 2)
-// two that stand beside it at the same time.
+// Gather: 2 to 4 agents collect fruit on a grid of 7 x 7. Light fruit (weight 1) takes one of them, heavy fruit (weight
+// 2) two that stand beside it at the same time.
 //
 // Each step every agent stays or goes up, down, left or right (actions 0..4), one after another in their order; a cell
-// that is taken, or fruit, is not entered. Then each fruit that has at least as many agents beside it (above, below, left,
-// right) as it weighs is gone, and those agents share its weight, divided by the weight of all fruit at the start: so the
-// rewards of all agents sum to 1 when everything is gathered, which ends the game (terminated for all). After `max_steps`
-// steps it is truncated. Which fruit is heavy and where everything stands is drawn at every reset.
-// Observation, float32 [2 + 2 (agents - 1) + 4 fruit], in [-1, 1]: own place; the others' places relative to it, in their
-// order behind the agent's own (the next one first); and of each fruit its place relative to the agent, its weight / 2 and
-// 1 while it is there (else four zeros). After level-based foraging (Albrecht and Ramamoorthy 2013, arXiv 1506.01170).
-// Thread rule: one thread at a time.
+// that is taken, or fruit, is not entered. Then each fruit that has at least as many agents beside it (above, below,
+// left, right) as it weighs is gone, and those agents share its weight, divided by the weight of all fruit at the
+// start: so the rewards of all agents sum to 1 when everything is gathered, which ends the game (terminated for all).
+// After `max_steps` steps it is truncated. Which fruit is heavy and where everything stands is drawn at every reset.
+// Observation, float32 [2 + 2 (agents - 1) + 4 fruit], in [-1, 1]: own place; the others' places relative to it, in
+// their order behind the agent's own (the next one first); and of each fruit its place relative to the agent, its
+// weight / 2 and 1 while it is there (else four zeros). After level-based foraging (Albrecht and Ramamoorthy 2013,
+// arXiv 1506.01170). Thread rule: one thread at a time.
 #pragma once
 
 #include <array>

@@ -40,19 +40,19 @@ std::unique_ptr<ParallelEnv> make_multi_game(const EnvRequest& request) {
 }
 
 void register_multi_envs(EnvRegistry& registry) {
-  registry.add(EnvFamily{
-      kFamily,
-      "small games for several agents at once: gather (cooperative), rally (competitive)",
-      [] {
-        std::vector<std::string> ids;
-        for (const std::string& name : multi_games()) ids.push_back(std::string(kFamily) + ":" + name);
-        return ids;
-      },
-      {{"agents", "2", "gather: agents, 2 to 4"},
-       {"fruit", "3", "gather: pieces of fruit, 1 to 6"},
-       {"max_episode_steps", "rally: 200; gather: 50", "steps until an episode is truncated; 0: never"}},
-      {},
-      make_multi_game});
+  registry.add(
+      EnvFamily{kFamily,
+                "small games for several agents at once: gather (cooperative), rally (competitive)",
+                [] {
+                  std::vector<std::string> ids;
+                  for (const std::string& name : multi_games()) ids.push_back(std::string(kFamily) + ":" + name);
+                  return ids;
+                },
+                {{"agents", "2", "gather: agents, 2 to 4"},
+                 {"fruit", "3", "gather: pieces of fruit, 1 to 6"},
+                 {"max_episode_steps", "rally: 200; gather: 50", "steps until an episode is truncated; 0: never"}},
+                {},
+                make_multi_game});
 }
 
 }  // namespace parl

@@ -45,8 +45,11 @@ TEST(MultiGames, KeepTheContract) {
     check_parallel_env([&] { return make_multi_game({.id = "multi:" + name}); },
                        {.allocations = allocations_of_this_thread});
   }
-  check_parallel_env([] { return make_multi_game({.id = "multi:gather", .args = {{"agents", "4"}, {"fruit", "6"}}}); },
-                     {.allocations = allocations_of_this_thread});
+  check_parallel_env(
+      [] {
+        return make_multi_game({.id = "multi:gather", .args = {{"agents", "4"}, {"fruit", "6"}}});
+      },
+      {.allocations = allocations_of_this_thread});
 }
 
 // The paddle follows the ball, as far as one can see.

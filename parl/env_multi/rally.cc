@@ -74,7 +74,9 @@ void Rally::scalars(size_t /*agent*/, std::vector<std::pair<std::string, double>
 }
 
 void Rally::write(Places obs) const {
-  const auto scaled = [](int cell, int cells) { return 2.0f * static_cast<float>(cell) / static_cast<float>(cells - 1) - 1; };
+  const auto scaled = [](int cell, int cells) {
+    return 2.0f * static_cast<float>(cell) / static_cast<float>(cells - 1) - 1;
+  };
   for (size_t i = 0; i < 2; ++i) {
     const int y = i == 0 ? y_ : kLength - 1 - y_, dy = i == 0 ? dy_ : -dy_;
     const float values[6] = {scaled(paddle_[i], kWidth), scaled(paddle_[1 - i], kWidth), scaled(x_, kWidth),

@@ -1,12 +1,12 @@
 // Rally: two paddles at the ends of a court, one ball. Who misses it pays 1 to the other, and the game is over.
 //
 // The court is 9 cells wide and 12 long. Each step every agent moves its paddle (three cells) left, not at all or right
-// (actions 0, 1, 2), then the ball moves one cell along and up to one aside; it bounces off the side walls. A paddle that
-// stands where the ball arrives sends it back: straight from its middle, aside from its ends. The serve starts in the
-// middle of the court in a random direction. After `max_steps` steps nobody has lost (truncated for both).
-// Observation, float32 [6], in [-1, 1], from the agent's own side (for both the ball comes closer as y falls): own paddle,
-// the other's, ball x, ball y, and the ball's step in x and y. So one policy can play either side.
-// Thread rule: one thread at a time.
+// (actions 0, 1, 2), then the ball moves one cell along and up to one aside; it bounces off the side walls. A paddle
+// that stands where the ball arrives sends it back: straight from its middle, aside from its ends. The serve starts in
+// the middle of the court in a random direction. After `max_steps` steps nobody has lost (truncated for both).
+// Observation, float32 [6], in [-1, 1], from the agent's own side (for both the ball comes closer as y falls): own
+// paddle, the other's, ball x, ball y, and the ball's step in x and y. So one policy can play either side. Thread rule:
+// one thread at a time.
 #pragma once
 
 #include <array>

@@ -105,8 +105,8 @@ PolicyValue Policy::forward(const at::Tensor& obs) {
   if (RecurrentModel* recurrent = model_->recurrent()) {
     if (!memory_.defined()) memory_ = recurrent->initial_state(obs.size(0));
     PARL_CHECK(memory_.size(0) == obs.size(0),
-               "this policy remembers {} environments, here are observations of {}: call reset() first", memory_.size(0),
-               obs.size(0));
+               "this policy remembers {} environments, here are observations of {}: call reset() first",
+               memory_.size(0), obs.size(0));
     StepOutput step = recurrent->step(obs, memory_);
     memory_ = step.state;
     out = std::move(step.output);
@@ -219,7 +219,8 @@ std::unique_ptr<Policy> load_policy(const std::string& path, const ModelRegistry
     raise("'{}' does not fit the network '{}': {}", file.string(), metadata.at("model"), error.what());
   }
   const auto tanh = metadata.find("tanh");  // earlier versions had no such policies
-  return std::make_unique<Policy>(std::move(model), std::move(spec), tanh != metadata.end() && tanh->second == "1", atoms);
+  return std::make_unique<Policy>(std::move(model), std::move(spec), tanh != metadata.end() && tanh->second == "1",
+                                  atoms);
 }
 
 }  // namespace parl

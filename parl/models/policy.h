@@ -29,7 +29,8 @@ namespace parl {
 class Policy {
  public:
   // tanh: the policy's own continuous action is the tanh of the mean (agent/tanh_gaussian.h), not the mean.
-  // `atoms`: the model's outputs are distributions of returns over these (agent/atoms.h), as distributional DQN has them.
+  // `atoms`: the model's outputs are distributions of returns over these (agent/atoms.h), as distributional DQN has
+  // them.
   Policy(std::shared_ptr<Model> model, ModelSpec spec, bool tanh = false, std::optional<Atoms> atoms = {});
 
   // The best action for one observation: its bytes, dense, in the space's dtype and shape ([H, W, C] for images).
@@ -61,8 +62,8 @@ class Policy {
   at::Tensor memory_;  // [N, S]; undefined: zeros
 };
 
-// What save_safetensors' metadata must say for load_policy. `tanh`: actions are the tanh of what the network draws; `agents`:
-// those that have networks of their own.
+// What save_safetensors' metadata must say for load_policy. `tanh`: actions are the tanh of what the network draws;
+// `agents`: those that have networks of their own.
 std::map<std::string, std::string> policy_metadata(const std::string& model, const ModelSpec& spec, bool tanh = false,
                                                    const std::vector<std::string>& agents = {});
 

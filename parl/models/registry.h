@@ -7,11 +7,12 @@
 // Where the spec has a mask of legal actions, a model comes inside a MaskedModel (agent/masked_model.h).
 // A critic of continuous control (agent/q_model.h) has a name, too; one that bears its policy network's name is taken
 // with it. Built in: mlp, mlp64, mlp256.
-// Built in: mlp (any array), mlp64 and mlp256 (continuous control), dict (observations of parts), minatar (small boards),
-// atari42 (PARL's 42x42 network), nature, impala_shallow, impala_deep (images); mlp_norm, minatar_norm, nature_norm: with
-// LayerNorm; mlp, minatar and the images' with a memory as NAME_lstm (lstm.h): mlp_lstm, atari42_lstm, ...; and any of the
-// registry's, own ones included, behind statistics of its observations as normalized:NAME (normalized.h).
-// Initial weights come from torch's global generator: torch::manual_seed first. Unknown names: error with the near ones.
+// Built in: mlp (any array), mlp64 and mlp256 (continuous control), dict (observations of parts), minatar (small
+// boards), atari42 (PARL's 42x42 network), nature, impala_shallow, impala_deep (images); mlp_norm, minatar_norm,
+// nature_norm: with LayerNorm; mlp, minatar and the images' with a memory as NAME_lstm (lstm.h): mlp_lstm,
+// atari42_lstm, ...; and any of the registry's, own ones included, behind statistics of its observations as
+// normalized:NAME (normalized.h). Initial weights come from torch's global generator: torch::manual_seed first. Unknown
+// names: error with the near ones.
 #pragma once
 
 #include <map>

@@ -14,6 +14,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/log.h"
+#include "parl/remote/engine_name.h"
 #include "parl/remote/internal/auth.h"
 #include "parl/remote/internal/class_info.h"
 #include "parl/remote/internal/process_engine.h"
@@ -136,6 +137,7 @@ std::optional<std::string> worker_option(const std::vector<char*>& rest, std::st
 void check_values(const std::map<std::string, std::string, std::less<>>& found) {
   for (const auto& [name, value] : found) {
     if (name == "--parl-slots" || name == "--parl-spares") number_option(name, value);
+    if (name == "--parl-engine") check_engine_name(value);
     if (name != "--parl-metrics") continue;
     try {
       internal::parse_address(value);

@@ -40,8 +40,9 @@ struct Actor::Impl {
     if (!config.data.empty()) {
       RecordedEpisodes recording = load_recording(config.data);
       recording.check_fits(spec, config.env, config.data);
-      recorded = std::make_unique<RecordedUnrolls>(std::move(recording), generation_seed(config.seed, config.generation),
-                                                   kRecordedStream + static_cast<uint64_t>(config.actor));
+      recorded =
+          std::make_unique<RecordedUnrolls>(std::move(recording), generation_seed(config.seed, config.generation),
+                                            kRecordedStream + static_cast<uint64_t>(config.actor));
     }
     const AlgorithmEntry& entry = program().algorithm(config.algorithm);
     AnyConfig settings = entry.settings;
@@ -213,7 +214,8 @@ ActorState Actor::save_state() {
 
 void Actor::load_state(const ActorState& state) {
   if (impl_->recorded) {
-    PARL_CHECK_EQ(state.sampler_positions.size(), 1u, "the saved actor learnt from no recording: continue without --data");
+    PARL_CHECK_EQ(state.sampler_positions.size(), 1u,
+                  "the saved actor learnt from no recording: continue without --data");
     impl_->sequence = state.sequence;
     impl_->recorded->set_position(state.sampler_positions[0]);
     return;

@@ -21,8 +21,7 @@ inline std::unique_ptr<VectorEnv> make_envs(const ActorConfig& c) {
   options.seed = generation_seed(c.seed, c.generation);
   options.first_index = c.first_env;
   options.threads = static_cast<int>(c.pool_threads);
-  return std::make_unique<VectorEnv>(options,
-                                     program().envs.vector_factory({.id = c.env, .args = c.env_args}, c.envs));
+  return std::make_unique<VectorEnv>(options, program().envs.vector_factory({.id = c.env, .args = c.env_args}, c.envs));
 }
 
 // One action sampler for each of its environments.

@@ -7,9 +7,10 @@
 //                         the finished rollouts in flight
 //   config.json           the run's resolved settings at that time
 //   manifest.txt          size and checksum of each file
-//   replay.safetensors    the replay buffer of algorithms that have one, in the newest checkpoint alone: written without
-//                         a second copy in memory; older ones lose theirs when a newer one is whole, best/ has none; it is
-//                         not in the manifest
+//   replay.safetensors    the replay buffer of algorithms that have one, in the newest checkpoint alone: written
+//   without
+//                         a second copy in memory; older ones lose theirs when a newer one is whole, best/ has none; it
+//                         is not in the manifest
 // A folder is written under a temporary name, flushed to disk and renamed: it is whole or it is not there. One whose
 // bytes a disk has lost or changed later is noticed by its manifest; a run then goes on from the one before, and it is
 // set aside as damaged_step_000001500000/. The newest `keep` stay, and beside them best/ (a copy of the best one by

@@ -37,7 +37,8 @@ TEST(MultiAgent, OneNetworkForAllLearnsToGather) {
   c.steps = 400'000;
   c.until_return = 0.3;
   const TrainSummary summary = run_quietly(c);
-  EXPECT_EQ(summary.stop_reason, "until_return") << summary.return_mean_100.value_or(-1) << " after " << summary.steps << " steps";
+  EXPECT_EQ(summary.stop_reason, "until_return")
+      << summary.return_mean_100.value_or(-1) << " after " << summary.steps << " steps";
   EXPECT_EQ(load_policy(c.run)->spec().num_actions, 5);
 }
 
@@ -47,7 +48,8 @@ TEST(MultiAgent, ANetworkEachLearnsToGather) {
   c.steps = 400'000;
   c.until_return = 0.25;
   const TrainSummary summary = run_quietly(c);
-  EXPECT_EQ(summary.stop_reason, "until_return") << summary.return_mean_100.value_or(-1) << " after " << summary.steps << " steps";
+  EXPECT_EQ(summary.stop_reason, "until_return")
+      << summary.return_mean_100.value_or(-1) << " after " << summary.steps << " steps";
   const std::string error = error_of([&] { load_policy(c.run); });
   EXPECT_NE(error.find("gatherer_0,gatherer_1"), std::string::npos) << error;
   const auto first = load_policy(c.run, builtin_models(), "gatherer_0");

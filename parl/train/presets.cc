@@ -372,14 +372,14 @@ const Preset& preset(const std::string& name, const std::string& algorithm) {
 
 std::string default_preset(const std::string& env, const std::string& algorithm) {
   const std::string task = env.starts_with("gym:") ? env.substr(4) : env;
-  const std::string name = env.starts_with("atari:")                ? (algorithm == "impala" ? "pong" : "atari")
-                           : env.starts_with("pixel:")              ? "pixel"
-                           : env.starts_with("multi:")              ? "multi"
-                           : task == "Pendulum-v1"                  ? "pendulum"
-                           : task == "MountainCarContinuous-v0"     ? "mountaincar"
-                           : is_classic(task)                       ? "classic"
-                           : is_mujoco(task) && algorithm == "ppo"  ? "mujoco"
-                                                                    : "control";
+  const std::string name = env.starts_with("atari:")               ? (algorithm == "impala" ? "pong" : "atari")
+                           : env.starts_with("pixel:")             ? "pixel"
+                           : env.starts_with("multi:")             ? "multi"
+                           : task == "Pendulum-v1"                 ? "pendulum"
+                           : task == "MountainCarContinuous-v0"    ? "mountaincar"
+                           : is_classic(task)                      ? "classic"
+                           : is_mujoco(task) && algorithm == "ppo" ? "mujoco"
+                                                                   : "control";
   for (const Preset& p : presets()) {
     if (p.algorithm == algorithm && p.name == name) return name;
   }

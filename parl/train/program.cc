@@ -20,8 +20,8 @@
 #include "parl/algorithms/td3.h"
 #include "parl/core/check.h"
 #include "parl/env_gym/gym.h"
-#include "parl/env_multi/multi.h"
 #include "parl/env_mujoco/mujoco_names.h"
+#include "parl/env_multi/multi.h"
 #include "parl/env_pixel/pixel.h"
 #include "parl/models/policy.h"
 #include "parl/train/central_options.h"
@@ -183,7 +183,8 @@ AlgorithmEntry dqn_entry() {
     DqnConfig config = run.settings.as<DqnConfig>();
     if (config.replay_seed == 0) config.replay_seed = run.seed;
     PARL_CHECK(spec.num_actions > 0,
-               "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg", run.env);
+               "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg",
+               run.env);
     const ModelSpec wanted = Dqn::network_spec(spec, config);
     std::shared_ptr<Model> model = factory(wanted), target = factory(wanted);
     return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), device_of(run));
@@ -346,8 +347,8 @@ Program make_program() {
   p.algorithms.push_back(es_entry());
   p.algorithms.push_back(dqn_entry());
   p.algorithms.push_back(bc_entry());
-  p.algorithms.push_back(off_policy_entry<Ddpg, DdpgConfig>(
-      "ddpg", "deterministic policy gradient from replay; for continuous actions"));
+  p.algorithms.push_back(
+      off_policy_entry<Ddpg, DdpgConfig>("ddpg", "deterministic policy gradient from replay; for continuous actions"));
   p.algorithms.push_back(off_policy_entry<Td3, Td3Config>(
       "td3", "DDPG with twin critics, smoothed targets and a delayed policy; for continuous actions"));
   p.algorithms.push_back(off_policy_entry<Sac, SacConfig>(
@@ -398,7 +399,8 @@ const Program& program() {
 
 std::vector<std::string> independent_agents(const std::string& policies, const EnvSpec& env) {
   if (policies != "independent") return {};
-  PARL_CHECK(!env.agents.empty(), "--policies independent is for several agents; '{}' has one: leave it at shared", env.id);
+  PARL_CHECK(!env.agents.empty(), "--policies independent is for several agents; '{}' has one: leave it at shared",
+             env.id);
   return env.agents;
 }
 
@@ -436,7 +438,7 @@ void check_mask(const EnvSpec& env, const ModelSpec& spec) {
 std::unique_ptr<Algorithm> make_learner(const TrainConfig& config, const EnvSpec& env) {
   const ModelSpec spec = model_spec_of(env);
   const AlgorithmEntry& entry = program().algorithm(config.algorithm);
-  check_actions(entry, spec, env.id);
+  check_actions(entry, spec, config.env);
   const ModelFactory& factory = program().models.factory(config.network());
   return one_or_each(independent_agents(config.policies, env), [&] {
     std::unique_ptr<Algorithm> learner = entry.make_learner(factory, spec, config);
@@ -449,8 +451,9 @@ std::unique_ptr<Algorithm> make_actor(const std::string& algorithm, const AnyCon
                                       const std::string& policies, const EnvSpec& env) {
   const ModelSpec spec = model_spec_of(env);
   const AlgorithmEntry& entry = program().algorithm(algorithm);
-  return one_or_each(independent_agents(policies, env),
-                     [&] { return entry.make_actor(program().models.make(model, entry.spec_for(spec, settings)), settings); });
+  return one_or_each(independent_agents(policies, env), [&] {
+    return entry.make_actor(program().models.make(model, entry.spec_for(spec, settings)), settings);
+  });
 }
 
 ModelSpec model_spec_of(const EnvSpec& spec) {

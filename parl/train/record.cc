@@ -108,7 +108,8 @@ class Recorder {
     return true;
   }
   VectorEnv::ObsPlace place(Array& array) {
-    return [&array, bytes = obs_bytes_](int i) { return std::span(array.data() + static_cast<size_t>(i) * bytes, bytes); };
+    return
+        [&array, bytes = obs_bytes_](int i) { return std::span(array.data() + static_cast<size_t>(i) * bytes, bytes); };
   }
 
   at::Tensor act(bool samples, const at::Tensor& uniforms) {

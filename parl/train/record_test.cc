@@ -28,7 +28,8 @@ class Balancer final : public Algorithm {
   ActOutput sample(const at::Tensor& obs, const at::Tensor& /*uniforms*/) override { return predict(obs); }
   ActOutput predict(const at::Tensor& obs) override {
     ActOutput out;
-    const at::Tensor lean = obs.select(1, 2) + 0.3 * obs.select(1, 3) + 0.05 * obs.select(1, 0) + 0.1 * obs.select(1, 1);
+    const at::Tensor lean =
+        obs.select(1, 2) + 0.3 * obs.select(1, 3) + 0.05 * obs.select(1, 0) + 0.1 * obs.select(1, 1);
     out.action = lean.gt(0).to(at::kLong);
     return out;
   }

@@ -24,7 +24,8 @@ std::vector<Part> parts_of(Algorithm& algorithm) {
   if (auto* owner = dynamic_cast<ReplayOwner*>(&algorithm)) parts.push_back({"", owner});
   auto* each = dynamic_cast<Independent*>(&algorithm);
   for (size_t i = 0; each && i < each->agents().size(); ++i) {
-    for (Part& part : parts_of(each->algorithm_of(i))) parts.push_back({"." + each->agents()[i] + part.suffix, part.owner});
+    for (Part& part : parts_of(each->algorithm_of(i)))
+      parts.push_back({"." + each->agents()[i] + part.suffix, part.owner});
   }
   return parts;
 }
@@ -73,9 +74,10 @@ void restore_replay(Algorithm& algorithm, const Checkpoint& checkpoint) {
     }
     if (find_entry(checkpoint.algorithm_state, "replay/counters")) continue;  // as earlier versions saved it
     part.owner->replay_lost();
-    log().warn("'{}' has no replay buffer (only the newest checkpoint keeps it, and none with --save-replay=false): "
-               "learning pauses until enough steps are collected anew",
-               checkpoint.path);
+    log().warn(
+        "'{}' has no replay buffer (only the newest checkpoint keeps it, and none with --save-replay=false): "
+        "learning pauses until enough steps are collected anew",
+        checkpoint.path);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "parl/core/check.h"
@@ -21,6 +22,8 @@ namespace {
 
 // Refuses what does not go together, before there is a run directory.
 std::unique_ptr<Algorithm> learner_of(TrainConfig& c, const EnvSpec& env) {
+  static std::mutex one_at_a_time;  // torch's generator is the whole process's
+  const std::lock_guard lock(one_at_a_time);
   at::set_num_threads(1);  // learner threads are the algorithm's own
   torch::manual_seed(static_cast<uint64_t>(c.seed));
   if (c.model == "auto") c.model = default_model_for(model_spec_of(env));
@@ -60,8 +63,8 @@ RunLoop::~RunLoop() = default;
 
 void RunLoop::announce() const {
   log().info("environment: {}", env_spec_.contract);
-  log().info("model {}: {} parameters; algorithm {}; device {}", config_.network(), algorithm_->model().parameter_count(),
-             config_.algorithm, config_.device);
+  log().info("model {}: {} parameters; algorithm {}; device {}", config_.network(),
+             algorithm_->model().parameter_count(), config_.algorithm, config_.device);
   log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,
              config_.envs_per_actor, config_.rollout_length, config_.engine,
              config_.deterministic ? ", deterministic" : "", config_.seed, run_dir_.path());
@@ -213,7 +216,8 @@ void RunLoop::checkpoint_now(bool at_rest) {
   c.deterministic = config_.deterministic && at_rest;
   c.config = saved_settings(config_);
   const AlgorithmEntry& entry = program().algorithm(config_.algorithm);
-  c.policy = policy_metadata(config_.network(), model_spec_, entry.tanh_policy, independent_agents(config_.policies, env_spec_));
+  c.policy = policy_metadata(config_.network(), model_spec_, entry.tanh_policy,
+                             independent_agents(config_.policies, env_spec_));
   c.policy.merge(entry.policy_entries_for(config_.settings));
   c.save_replay = replay_writer(*algorithm_, config_);
   if (!save_workers(c)) return;

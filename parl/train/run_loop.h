@@ -1,6 +1,6 @@
 // RunLoop: what every training goes through, whatever collects and learns: the run directory and its lock, continuing,
-// logging, metrics, evaluations, checkpoints, reasons to stop, the other learners, the summary. trainer.cc derives from it
-// the training of actors' rollouts; a training of another kind (es_trainer.cc) derives its own and is named in
+// logging, metrics, evaluations, checkpoints, reasons to stop, the other learners, the summary. trainer.cc derives from
+// it the training of actors' rollouts; a training of another kind (es_trainer.cc) derives its own and is named in
 // AlgorithmEntry::train.
 //
 //   construct: all of the above is ready, progress_ and the algorithm as the checkpoint has them

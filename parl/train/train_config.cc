@@ -80,14 +80,16 @@ void TrainConfig::check() const {
       max_ahead, batch_steps);
   PARL_CHECK(eval_policy == "auto" || eval_policy == "greedy" || eval_policy == "sample",
              "--eval-policy is '{}': use greedy, sample or auto", eval_policy);
-  PARL_CHECK(policies == "shared" || policies == "independent", "--policies is '{}': use shared or independent", policies);
+  PARL_CHECK(policies == "shared" || policies == "independent", "--policies is '{}': use shared or independent",
+             policies);
   if (model != "auto") program().models.factory(model);
   check_engine_name(engine);
   const AlgorithmEntry& entry = program().algorithm(algorithm);
-  PARL_CHECK(!entry.from_data || !data.empty(),
-             "{} learns from recorded episodes: --data FILE (parl record makes one)", algorithm);
+  PARL_CHECK(!entry.from_data || !data.empty(), "{} learns from recorded episodes: --data FILE (parl record makes one)",
+             algorithm);
   PARL_CHECK(data.empty() || entry.from_data || entry.off_policy,
-             "{} learns from its own policy's experience alone: --data is for bc and the algorithms with replay", algorithm);
+             "{} learns from its own policy's experience alone: --data is for bc and the algorithms with replay",
+             algorithm);
   PARL_CHECK(data.empty() || !until_return,
              "--until-return needs finished episodes, and with --data none are played: use --eval-steps and --steps");
   check_learners(*this, entry);

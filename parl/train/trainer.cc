@@ -110,7 +110,8 @@ std::optional<Rollout> Trainer::next_rollout() {
     if (!asked) asked = Clock::now();
     return !config_.deterministic || seconds_since(*asked) > kGrace;
   };
-  return config_.deterministic ? source_->next_from(static_cast<int>(rollouts_.size()), give_up) : source_->next(give_up);
+  return config_.deterministic ? source_->next_from(static_cast<int>(rollouts_.size()), give_up)
+                               : source_->next(give_up);
 }
 
 // Gathers one batch of rollouts. False: a stop was asked for.

@@ -60,7 +60,7 @@ class DensePass {
   void through(const DenseLayer& layer, size_t i);
 
   int rows_ = 0;
-  std::vector<int> sizes_;              // of the input and of every layer's output
+  std::vector<int> sizes_;                // of the input and of every layer's output
   std::vector<GrowingBuffer> values_;     // input, then every layer's output
   std::vector<GrowingBuffer> gradients_;  // of the same
   GrowingBuffer weights_;                 // one layer's, transposed or with longer rows
