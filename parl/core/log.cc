@@ -36,6 +36,7 @@ class HookSink : public spdlog::sinks::sink {
 struct Logger {
   std::shared_ptr<spdlog::sinks::dist_sink_mt> sinks = std::make_shared<spdlog::sinks::dist_sink_mt>();
   std::shared_ptr<spdlog::logger> logger = std::make_shared<spdlog::logger>("parl", sinks);
+  std::mutex file_mutex;  // runs of one process may begin and end at the same time
   std::shared_ptr<spdlog::sinks::sink> file;
   std::shared_ptr<HookSink> hook = std::make_shared<HookSink>();
 
@@ -58,13 +59,27 @@ Logger& state() {
 
 spdlog::logger& log() { return *state().logger; }
 
+namespace {
+
+// With the file's mutex held.
+void stop_file(Logger& logger) {
+  if (!logger.file) return;
+  logger.file->flush();
+  logger.sinks->remove_sink(logger.file);
+  logger.file.reset();
+}
+
+}  // namespace
+
 void log_to_file(const std::string& path) {
-  stop_log_file();
+  Logger& logger = state();
+  const std::lock_guard lock(logger.file_mutex);
+  stop_file(logger);
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, false);
     sink->set_pattern("[%Y-%m-%d %H:%M:%S.%e %L] %v");
-    state().file = sink;
-    state().sinks->add_sink(sink);
+    logger.file = sink;
+    logger.sinks->add_sink(sink);
   } catch (const spdlog::spdlog_ex& error) {
     raise("cannot write the log file '{}': {}", path, error.what());
   }
@@ -73,11 +88,9 @@ void log_to_file(const std::string& path) {
 void before_log_line(std::function<void()> hook) { state().hook->set_hook(std::move(hook)); }
 
 void stop_log_file() {
-  if (auto& file = state().file) {
-    file->flush();
-    state().sinks->remove_sink(file);
-    file.reset();
-  }
+  Logger& logger = state();
+  const std::lock_guard lock(logger.file_mutex);
+  stop_file(logger);
 }
 
 }  // namespace parl
