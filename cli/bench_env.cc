@@ -22,19 +22,6 @@ int usable_cores() {
                                                      : static_cast<int>(std::thread::hardware_concurrency());
 }
 
-// "sticky=0.25" -> {"sticky", "0.25"}.
-EnvArgs parse_env_args(const std::vector<std::string>& pairs) {
-  EnvArgs args;
-  for (const std::string& pair : pairs) {
-    const size_t equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw UsageError("--env-args takes name=value, not '" + pair + "'");
-    }
-    args[pair.substr(0, equals)] = pair.substr(equals + 1);
-  }
-  return args;
-}
-
 }  // namespace
 
 int bench_env(const Arguments& args) {
@@ -57,7 +44,8 @@ int bench_env(const Arguments& args) {
   app.add_flag("--json", json, kJsonHelp);
   if (!parse(app, args)) return kSuccess;
 
-  const EnvRequest request{.id = env, .args = parse_env_args(env_args)};
+  EnvRequest request{.id = env};
+  set_env_args(request.args, env_args);
   try {
     std::cout << program().envs.make(request)->spec().contract << '\n';
   } catch (const Error& error) {

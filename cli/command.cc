@@ -159,4 +159,12 @@ const std::atomic<bool>& stop_on_signals() {
   return stop_flag;
 }
 
+void set_env_args(std::map<std::string, std::string>& args, const std::vector<std::string>& pairs) {
+  for (const std::string& pair : pairs) {
+    const size_t equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0) throw UsageError("--env-args wants name=value, got '" + pair + "'");
+    args[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+}
+
 }  // namespace parl::cli

@@ -45,11 +45,7 @@ std::string text_of(const ModelSpec& spec) {
 // is.
 EnvArgs overridden(const LoadedRun& run, const std::string& run_path, const std::vector<std::string>& given) {
   EnvArgs args = run.config.env_args;
-  for (const std::string& item : given) {
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos || equals == 0) throw UsageError("--env-args wants name=value, got '" + item + "'");
-    args[item.substr(0, equals)] = item.substr(equals + 1);
-  }
+  set_env_args(args, given);
   if (given.empty()) return args;
   const auto spec_of = [&](const EnvArgs& with) {
     return model_spec_of(program().envs.make({.id = run.config.env, .args = with})->spec());

@@ -56,11 +56,7 @@ int verb_record(const Arguments& args) {
     options.env_args = run->config.env_args;
     options.seed = static_cast<uint64_t>(run->config.seed);
   }
-  for (const std::string& item : env_args) {
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos) throw UsageError("--env-args wants name=value, got '" + item + "'");
-    options.env_args[item.substr(0, equals)] = item.substr(equals + 1);
-  }
+  set_env_args(options.env_args, env_args);
   if (app.count("--seed")) options.seed = static_cast<uint64_t>(seed);
   const std::atomic<bool>& stop = stop_on_signals();
   options.stop = [&stop] { return stop.load(); };

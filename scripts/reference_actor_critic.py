@@ -151,16 +151,9 @@ def loss_of(c, p, batch, kept):
     return per_step.sum() if c["reduction"] == "sum" else per_step.mean()
 
 
-def run_case(c, generator, put):
-    p = {name: value.requires_grad_() for name, value in layers(generator, c["gaussian"]).items()}
-    for name, value in p.items():
-        put("initial/" + name, value)
-    if c["optimizer"] == "adam":
-        optimizer = torch.optim.Adam(p.values(), lr=c["lr"], eps=c["eps"])
-    else:
-        optimizer = torch.optim.RMSprop(p.values(), lr=c["lr"], eps=c["eps"], alpha=0.99)
+def run_updates(c, p, optimizer, next_batch, loss_of, put):
     for step in range(STEPS):
-        batch = make_batch(c, generator)
+        batch = next_batch()
         for name, value in batch.items():
             put(f"{step}/{name}", torch.tensor(value))
         losses, norms, kept = [], [], {}
@@ -178,6 +171,17 @@ def run_case(c, generator, put):
         put(f"{step}/grad_norm", torch.stack(norms).mean())
         for name, value in p.items():
             put(f"{step}/after/{name}", value)
+
+
+def run_case(c, generator, put):
+    p = {name: value.requires_grad_() for name, value in layers(generator, c["gaussian"]).items()}
+    for name, value in p.items():
+        put("initial/" + name, value)
+    if c["optimizer"] == "adam":
+        optimizer = torch.optim.Adam(p.values(), lr=c["lr"], eps=c["eps"])
+    else:
+        optimizer = torch.optim.RMSprop(p.values(), lr=c["lr"], eps=c["eps"], alpha=0.99)
+    run_updates(c, p, optimizer, lambda: make_batch(c, generator), loss_of, put)
 
 
 def save(path, tensors, metadata):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import reference_actor_critic as base
-from reference_actor_critic import B, T, OBS, ACTIONS, SIZE, STEPS
+from reference_actor_critic import B, T, OBS, ACTIONS, SIZE
 
 TRUNK, UNITS = 8, 6
 CASES = {
@@ -96,27 +96,14 @@ def run_case(c, generator, put):
         put("initial/" + name, value)
     kind = torch.optim.Adam if c["optimizer"] == "adam" else torch.optim.RMSprop
     optimizer = kind(p.values(), lr=c["lr"], eps=c["eps"])
-    for step in range(STEPS):
+
+    def next_batch():
         batch = base.make_batch(c, generator)
         batch["state"] = generator.normal(size=(B, 2 * UNITS)).astype(np.float32)
         batch["state"][4] = 0
-        for name, value in batch.items():
-            put(f"{step}/{name}", torch.tensor(value))
-        losses, norms, kept = [], [], {}
-        for _ in range(c["epochs"]):
-            optimizer.zero_grad()
-            loss = loss_of(c, p, batch, kept)
-            loss.backward()
-            norms.append(torch.nn.utils.clip_grad_norm_(p.values(), c["max_grad_norm"]))
-            losses.append(loss.detach())
-            if step == 0 and len(losses) == 1:
-                for name, value in p.items():
-                    put("gradient/" + name, value.grad)  # after clipping
-            optimizer.step()
-        put(f"{step}/loss", torch.stack(losses).mean())
-        put(f"{step}/grad_norm", torch.stack(norms).mean())
-        for name, value in p.items():
-            put(f"{step}/after/{name}", value)
+        return batch
+
+    base.run_updates(c, p, optimizer, next_batch, loss_of, put)
 
 
 def memory_alone():

@@ -2,9 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "parl/agent/categorical.h"
-#include "parl/agent/gaussian.h"
-#include "parl/agent/recurrent.h"
+#include "parl/agent/policy_act.h"
 #include "parl/agent/schedule.h"
 #include "parl/algorithms/actor_critic_learner.h"
 #include "parl/core/check.h"
@@ -57,32 +55,7 @@ internal::ActorCriticLearner& ActorCritic::learner() const {
 
 void ActorCritic::set_reducer(std::shared_ptr<GradientReducer> reducer) { reducer_ = std::move(reducer); }
 
-ActOutput ActorCritic::act(const ActInput& in) {
-  torch::NoGradGuard no_grad;
-  const at::Device device(device_);
-  PolicyValue policy;
-  ActOutput out;
-  if (RecurrentModel* recurrent = model_->recurrent()) {
-    PARL_CHECK(in.state.defined(),
-               "this network has a memory: call act({{obs, uniforms, state}}) and hand the state that it gives back in "
-               "with the next observations");
-    StepOutput step = recurrent->step(in.obs.to(device), in.state.to(device));
-    policy = std::move(step.output);
-    out.state = step.state.to(at::kCPU).contiguous();
-  } else {
-    policy = model_->forward(in.obs.to(device));
-  }
-  out.logits = policy.logits.to(at::kCPU).contiguous();
-  out.value = policy.value.to(at::kCPU).contiguous();
-  const bool gaussian = model_->is_gaussian();
-  if (in.uniforms.defined()) {
-    out.action = gaussian ? sample_gaussian(out.logits, in.uniforms)
-                          : sample_categorical(out.logits, in.uniforms, model_->action_choices());
-  } else {
-    out.action = gaussian ? gaussian_mean(out.logits) : greedy_action(out.logits, model_->action_choices());
-  }
-  return out;
-}
+ActOutput ActorCritic::act(const ActInput& in) { return policy_act(*model_, in, at::Device(device_)); }
 
 ActOutput ActorCritic::sample(const at::Tensor& obs, const at::Tensor& uniforms) { return act({obs, uniforms}); }
 

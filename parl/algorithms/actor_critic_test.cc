@@ -13,21 +13,15 @@
 #include "parl/agent/tensor_array.h"
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/impala.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/reference_file.h"
 #include "parl/core/check.h"
 #include "parl/models/mlp.h"
 #include "parl/models/registry.h"
 
 namespace parl {
 namespace {
-
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
-}
 
 const ModelSpec kSpec{{5}, DType::kF32, 3, 0};
 
@@ -71,68 +65,25 @@ Batch make_batch(const ModelSpec& spec, int64_t b, int64_t t, uint64_t seed, Alg
 
 // ---------------------------------------------------------------------------------------------- against PyTorch
 
-struct Reference {
-  Weights tensors;
+struct Reference : ReferenceFile {
+  Reference() : ReferenceFile("actor_critic"), cases(nlohmann::json::parse(ReferenceFile::cases)) {}
   nlohmann::json cases;
-  Reference() {
-    SafetensorsMetadata metadata;
-    tensors = load_safetensors(
-        std::string(PARL_SOURCE_DIR) + "/parl/algorithms/testdata/actor_critic_reference.safetensors", &metadata);
-    cases = nlohmann::json::parse(metadata.at("cases"));
-  }
-  at::Tensor get(const std::string& name) const { return to_tensor(get_entry(tensors, name)); }
 };
-
-ActorCriticConfig config_of(const nlohmann::json& c) {
-  ActorCriticConfig config;
-  config.estimator = c["estimator"] == "gae" ? Estimator::kGae : Estimator::kVtrace;
-  config.recompute_targets = c["recompute"];
-  config.gamma = c["gamma"], config.lambda = c["lam"], config.rho_clip = c["rho_clip"], config.c_clip = c["c_clip"];
-  config.pg_rho_clip = c["pg_rho_clip"], config.value_cost = c["value_cost"], config.entropy_cost = c["entropy_cost"];
-  config.clip = c["clip"], config.max_grad_norm = c["max_grad_norm"], config.lr = c["lr"], config.eps = c["eps"];
-  config.epochs = c["epochs"], config.normalize_advantage = c["normalize"];
-  config.loss_reduction = c["reduction"] == "sum" ? Reduction::kSum : Reduction::kMean;
-  config.optimizer = c["optimizer"] == "adam" ? OptimizerKind::kAdam : OptimizerKind::kRmsprop;
-  return config;
-}
 
 void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch,
                  MinibatchOf of = MinibatchOf::kUnrolls) {
   SCOPED_TRACE(name + " threads " + std::to_string(threads));
-  ActorCriticConfig config = config_of(reference.cases[name]);
+  ActorCriticConfig config = actor_critic_config_of(reference.cases[name].dump());
   config.minibatch_of = of;
   config.learner_threads = threads;
   config.micro_batch = micro_batch;
   const ReplicaFactory make = reference.cases[name]["gaussian"] ? make_gaussian_mlp : make_mlp;
   auto model = make();
-  Weights initial;
-  for (const auto& item : model->named_parameters()) {
-    initial.entries.push_back({item.key(), get_entry(reference.tensors, name + "/initial/" + item.key())});
-  }
-  model->set_weights(initial);
+  reference.set_initial(*model, name);
   ActorCritic algorithm(model, config, make);
   for (int64_t step = 0; step < 3; ++step) {
-    const std::string at = name + "/" + std::to_string(step) + "/";
-    Batch batch;
-    batch.obs = reference.get(at + "obs"), batch.action = reference.get(at + "action");
-    batch.behaviour_logits = reference.get(at + "behaviour_logits"), batch.reward = reference.get(at + "reward");
-    batch.terminated = reference.get(at + "terminated"), batch.truncated = reference.get(at + "truncated");
-    batch.final_index = reference.get(at + "final_index"), batch.final_obs = reference.get(at + "final_obs");
-    const LearnStats stats = algorithm.learn(batch, 0);
-    const double loss = reference.get(at + "loss").item<double>(),
-                 norm = reference.get(at + "grad_norm").item<double>();
-    EXPECT_NEAR(stat(stats, "loss"), loss, 2e-5 * (1 + std::abs(loss)));
-    EXPECT_NEAR(stat(stats, "grad_norm"), norm, 2e-5 * (1 + norm));
-    for (const auto& item : model->named_parameters()) {
-      EXPECT_TRUE(at::allclose(item.value(), reference.get(at + "after/" + item.key()), 1e-4, 1e-5))
-          << at << item.key();
-      if (step == 0 && config.epochs == 1) {
-        const double factor = std::min(1.0, config.max_grad_norm / (norm + 1e-6));
-        EXPECT_TRUE(
-            at::allclose(item.value().grad() * factor, reference.get(name + "/gradient/" + item.key()), 1e-4, 1e-5))
-            << item.key();
-      }
-    }
+    const LearnStats stats = algorithm.learn(reference.batch(name + "/" + std::to_string(step) + "/"), 0);
+    reference.expect_update(name, step, stats, *model, config.max_grad_norm, step == 0 && config.epochs == 1);
   }
 }
 

@@ -5,10 +5,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "parl/agent/categorical.h"
-#include "parl/agent/gaussian.h"
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/optimizer.h"
+#include "parl/agent/policy_act.h"
 #include "parl/agent/schedule.h"
 #include "parl/core/check.h"
 
@@ -49,23 +48,11 @@ Bc::Learner& Bc::learner() const {
   return *learner_;
 }
 
-ActOutput Bc::act(const at::Tensor& obs) const {
-  torch::NoGradGuard no_grad;
-  PolicyValue out = model_->forward(obs.to(at::Device(device_)));
-  return {at::Tensor(), out.logits.to(at::kCPU).contiguous(), out.value.to(at::kCPU).contiguous()};
-}
-
 ActOutput Bc::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
-  ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? sample_gaussian(out.logits, uniforms) : sample_categorical(out.logits, uniforms);
-  return out;
+  return policy_act(*model_, {obs, uniforms}, at::Device(device_));
 }
 
-ActOutput Bc::predict(const at::Tensor& obs) {
-  ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? gaussian_mean(out.logits) : greedy_action(out.logits);
-  return out;
-}
+ActOutput Bc::predict(const at::Tensor& obs) { return policy_act(*model_, {obs}, at::Device(device_)); }
 
 namespace {
 

@@ -56,7 +56,6 @@ class Bc : public Algorithm {
  private:
   struct Learner;
   struct Sums;
-  ActOutput act(const at::Tensor& obs) const;
   Learner& learner() const;
   void update(const Batch& part, double lr, Sums& sums);
 

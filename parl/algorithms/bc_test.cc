@@ -9,6 +9,7 @@
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/core/error_of.h"
 #include "parl/models/mlp.h"
 
@@ -18,14 +19,6 @@ namespace {
 std::shared_ptr<Model> make_mlp(bool gaussian) {
   const ModelSpec discrete{{5}, DType::kF32, 3, 0}, continuous{{5}, DType::kF32, 0, 2, {-1, -1}, {1, 1}};
   return std::make_shared<Mlp>(gaussian ? continuous : discrete, std::vector<int64_t>{8});
-}
-
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
 }
 
 Batch batch_of(const at::Tensor& obs, const at::Tensor& action) {

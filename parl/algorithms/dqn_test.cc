@@ -10,6 +10,7 @@
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/core/check.h"
 #include "parl/models/mlp.h"
 
@@ -19,14 +20,6 @@ namespace {
 const ModelSpec kSpec{{5}, DType::kF32, 3, 0};
 
 std::shared_ptr<Model> make_mlp() { return std::make_shared<Mlp>(kSpec, std::vector<int64_t>{8}); }
-
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
-}
 
 Batch one_transition(const at::Tensor& obs, const at::Tensor& action, double reward, const std::string& end,
                      const at::Tensor& final_obs) {

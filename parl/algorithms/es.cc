@@ -7,9 +7,8 @@
 #include <numbers>
 #include <numeric>
 
-#include "parl/agent/categorical.h"
-#include "parl/agent/gaussian.h"
 #include "parl/agent/nonfinite.h"
+#include "parl/agent/policy_act.h"
 #include "parl/agent/schedule.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
@@ -100,23 +99,11 @@ FlatOptimizer& Es::optimizer() const {
   return *optimizer_;
 }
 
-ActOutput Es::act(const at::Tensor& obs) const {
-  torch::NoGradGuard no_grad;
-  PolicyValue out = model_->forward(obs);
-  return {at::Tensor(), out.logits.contiguous(), out.value.contiguous()};
-}
-
 ActOutput Es::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
-  ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? sample_gaussian(out.logits, uniforms) : sample_categorical(out.logits, uniforms);
-  return out;
+  return policy_act(*model_, {obs, uniforms}, at::kCPU);
 }
 
-ActOutput Es::predict(const at::Tensor& obs) {
-  ActOutput out = act(obs);
-  out.action = model_->is_gaussian() ? gaussian_mean(out.logits) : greedy_action(out.logits);
-  return out;
-}
+ActOutput Es::predict(const at::Tensor& obs) { return policy_act(*model_, {obs}, at::kCPU); }
 
 LearnStats Es::learn(const Batch&, int64_t) {
   raise("es learns from the returns of whole episodes (update()), not from batches of steps");

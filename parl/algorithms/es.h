@@ -101,7 +101,6 @@ class Es : public Algorithm {
   // Calls f(flat, noise, count) for every parameter's run of floats in a flat buffer and its part of a piece of noise.
   template <typename F>
   void each_run(F&& f) const;
-  ActOutput act(const at::Tensor& obs) const;
 
   std::shared_ptr<Model> model_;
   EsConfig config_;

@@ -13,6 +13,7 @@
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/algorithms/ddpg.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/algorithms/sac.h"
 #include "parl/algorithms/td3.h"
 #include "parl/core/check.h"
@@ -58,13 +59,6 @@ OffPolicyNetworks make_networks(bool plain, int critics, bool target_policy) {
                                   kSpec, critics, target_policy);
 }
 
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
-}
 bool has(const LearnStats& stats, const std::string& name) {
   return std::any_of(stats.begin(), stats.end(), [&](const auto& s) { return s.first == name; });
 }

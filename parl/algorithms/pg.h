@@ -90,7 +90,6 @@ class Pg : public Algorithm {
     at::Tensor steps, returns, advantage;
   };
   Learner& learner() const;
-  ActOutput act(const at::Tensor& obs) const;
   at::Tensor values(const at::Tensor& obs) const;
   Targets targets(const Batch& batch) const;
   LossSums find_gradient(const Batch& batch, const Targets& targets, const PolicyLossOptions& options, double scale);

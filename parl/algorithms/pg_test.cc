@@ -9,6 +9,7 @@
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/core/check.h"
 #include "parl/models/mlp.h"
 
@@ -19,14 +20,6 @@ std::shared_ptr<Model> make_mlp(bool gaussian = false) {
   ModelSpec spec{{5}, DType::kF32, gaussian ? 0 : 3, gaussian ? 2 : 0};
   if (gaussian) spec.action_low = {-1, -1}, spec.action_high = {1, 1};
   return std::make_shared<Mlp>(spec, std::vector<int64_t>{8});
-}
-
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
 }
 
 // One unroll of five steps, rewards 1, 2, 4, 8, 16; terminated or truncated after some step (-1: never).

@@ -10,6 +10,7 @@
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/core/error_of.h"
 #include "parl/models/mlp.h"
 #include "parl/models/norm.h"
@@ -20,14 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 
 const ModelSpec kSpec{{5}, DType::kF32, 3, 0};
-
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
-}
 
 at::Tensor returns(std::vector<float> reward, std::vector<int64_t> terminated, std::vector<int64_t> truncated,
                    std::vector<float> next, double lambda) {

@@ -9,6 +9,7 @@
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/algorithms/dqn.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/core/error_of.h"
 #include "parl/models/mlp.h"
 
@@ -21,14 +22,6 @@ const ModelSpec kSpec{{5}, DType::kF32, 3, 0};
 
 std::shared_ptr<Model> make_mlp(const DqnConfig& config) {
   return std::make_shared<Mlp>(Dqn::network_spec(kSpec, config), std::vector<int64_t>{8});
-}
-
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
 }
 
 DqnConfig everything() {

@@ -11,7 +11,9 @@
 #include "parl/agent/tensor_array.h"
 #include "parl/algorithms/actor_critic.h"
 #include "parl/algorithms/impala.h"
+#include "parl/algorithms/learn_stat.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/reference_file.h"
 #include "parl/core/error_of.h"
 #include "parl/models/lstm.h"
 #include "parl/models/mlp.h"
@@ -20,14 +22,6 @@ namespace parl {
 namespace {
 
 constexpr int64_t kUnits = 6;
-
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
-}
 
 std::shared_ptr<Model> make_lstm(bool gaussian) {
   ModelSpec spec{{5}, DType::kF32, 3, 0};
@@ -53,67 +47,22 @@ struct Gru : RecurrentModel {
 
 // ---------------------------------------------------------------------------------------------- against PyTorch
 
-struct Reference {
-  Weights tensors;
+struct Reference : ReferenceFile {
+  Reference() : ReferenceFile("recurrent"), cases(nlohmann::json::parse(ReferenceFile::cases)) {}
   nlohmann::json cases;
-  Reference() {
-    SafetensorsMetadata metadata;
-    tensors = load_safetensors(
-        std::string(PARL_SOURCE_DIR) + "/parl/algorithms/testdata/recurrent_reference.safetensors", &metadata);
-    cases = nlohmann::json::parse(metadata.at("cases"));
-  }
-  at::Tensor get(const std::string& name) const { return to_tensor(get_entry(tensors, name)); }
-  Batch batch(const std::string& at) const {
-    Batch b;
-    b.obs = get(at + "obs"), b.action = get(at + "action"), b.behaviour_logits = get(at + "behaviour_logits");
-    b.reward = get(at + "reward"), b.terminated = get(at + "terminated"), b.truncated = get(at + "truncated");
-    b.final_index = get(at + "final_index"), b.final_obs = get(at + "final_obs"), b.state = get(at + "state");
-    return b;
-  }
 };
-
-ActorCriticConfig config_of(const nlohmann::json& c) {
-  ActorCriticConfig config;
-  config.estimator = c["estimator"] == "gae" ? Estimator::kGae : Estimator::kVtrace;
-  config.recompute_targets = c["recompute"];
-  config.gamma = c["gamma"], config.lambda = c["lam"], config.rho_clip = c["rho_clip"], config.c_clip = c["c_clip"];
-  config.pg_rho_clip = c["pg_rho_clip"], config.value_cost = c["value_cost"], config.entropy_cost = c["entropy_cost"];
-  config.clip = c["clip"], config.max_grad_norm = c["max_grad_norm"], config.lr = c["lr"], config.eps = c["eps"];
-  config.epochs = c["epochs"], config.normalize_advantage = c["normalize"];
-  config.loss_reduction = c["reduction"] == "sum" ? Reduction::kSum : Reduction::kMean;
-  config.optimizer = c["optimizer"] == "adam" ? OptimizerKind::kAdam : OptimizerKind::kRmsprop;
-  return config;
-}
 
 void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch) {
   SCOPED_TRACE(name + " threads " + std::to_string(threads));
-  ActorCriticConfig config = config_of(reference.cases[name]);
+  ActorCriticConfig config = actor_critic_config_of(reference.cases[name].dump());
   config.learner_threads = threads, config.micro_batch = micro_batch;
   const bool gaussian = reference.cases[name]["gaussian"];
   const auto model = make_lstm(gaussian);
-  Weights initial;
-  for (const auto& item : model->named_parameters()) {
-    initial.entries.push_back({item.key(), get_entry(reference.tensors, name + "/initial/" + item.key())});
-  }
-  model->set_weights(initial);
+  reference.set_initial(*model, name);
   ActorCritic algorithm(model, config, [gaussian] { return make_lstm(gaussian); });
   for (int64_t step = 0; step < 3; ++step) {
-    const std::string at = name + "/" + std::to_string(step) + "/";
-    const LearnStats stats = algorithm.learn(reference.batch(at), 0);
-    const double loss = reference.get(at + "loss").item<double>(),
-                 norm = reference.get(at + "grad_norm").item<double>();
-    EXPECT_NEAR(stat(stats, "loss"), loss, 2e-5 * (1 + std::abs(loss)));
-    EXPECT_NEAR(stat(stats, "grad_norm"), norm, 2e-5 * (1 + norm));
-    for (const auto& item : model->named_parameters()) {
-      EXPECT_TRUE(at::allclose(item.value(), reference.get(at + "after/" + item.key()), 1e-4, 1e-5))
-          << at << item.key();
-      if (step == 0 && config.epochs == 1) {
-        const double factor = std::min(1.0, config.max_grad_norm / (norm + 1e-6));
-        EXPECT_TRUE(
-            at::allclose(item.value().grad() * factor, reference.get(name + "/gradient/" + item.key()), 1e-4, 1e-5))
-            << item.key();
-      }
-    }
+    const LearnStats stats = algorithm.learn(reference.batch(name + "/" + std::to_string(step) + "/"), 0);
+    reference.expect_update(name, step, stats, *model, config.max_grad_norm, step == 0 && config.epochs == 1);
   }
 }
 

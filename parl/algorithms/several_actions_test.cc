@@ -13,6 +13,8 @@
 #include "parl/agent/tensor_array.h"
 #include "parl/algorithms/actor_critic.h"
 #include "parl/algorithms/dqn.h"
+#include "parl/algorithms/learn_stat.h"
+#include "parl/algorithms/reference_file.h"
 #include "parl/core/check.h"
 #include "parl/models/mlp.h"
 
@@ -65,26 +67,6 @@ at::Tensor to_blocks(const at::Tensor& obs, const ModelSpec& spec) {
   return out;
 }
 
-double stat(const LearnStats& stats, const std::string& name) {
-  for (const auto& [key, value] : stats) {
-    if (key == name) return value;
-  }
-  ADD_FAILURE() << "no statistic named " << name;
-  return 0;
-}
-
-struct Reference {
-  Weights tensors;
-  nlohmann::json cases;
-  Reference() {
-    SafetensorsMetadata metadata;
-    tensors = load_safetensors(
-        std::string(PARL_SOURCE_DIR) + "/parl/algorithms/testdata/several_actions_reference.safetensors", &metadata);
-    cases = nlohmann::json::parse(metadata.at("cases"));
-  }
-  at::Tensor get(const std::string& name) const { return to_tensor(get_entry(tensors, name)); }
-};
-
 ActorCriticConfig config_of(const nlohmann::json& c) {
   ActorCriticConfig config;
   config.estimator = c["estimator"] == "gae" ? Estimator::kGae : Estimator::kVtrace;
@@ -98,6 +80,11 @@ ActorCriticConfig config_of(const nlohmann::json& c) {
   return config;
 }
 
+struct Reference : ReferenceFile {
+  Reference() : ReferenceFile("several_actions"), cases(nlohmann::json::parse(ReferenceFile::cases)) {}
+  nlohmann::json cases;
+};
+
 void expect_case(const Reference& reference, const std::string& name, int64_t threads, int64_t micro_batch) {
   SCOPED_TRACE(name + " threads " + std::to_string(threads));
   const auto& c = reference.cases[name];
@@ -106,29 +93,13 @@ void expect_case(const Reference& reference, const std::string& name, int64_t th
   config.learner_threads = threads;
   config.micro_batch = micro_batch;
   const auto model = make_model(spec);
-  Weights initial;
-  for (const auto& item : model->named_parameters()) {
-    initial.entries.push_back({item.key(), get_entry(reference.tensors, name + "/initial/" + item.key())});
-  }
-  model->set_weights(initial);
+  reference.set_initial(*model, name);
   ActorCritic algorithm(model, config, [&] { return make_model(spec); });
   for (int64_t step = 0; step < 3; ++step) {
-    const std::string at = name + "/" + std::to_string(step) + "/";
-    Batch batch;
-    batch.obs = to_blocks(reference.get(at + "obs"), spec), batch.action = reference.get(at + "action");
-    batch.behaviour_logits = reference.get(at + "behaviour_logits"), batch.reward = reference.get(at + "reward");
-    batch.terminated = reference.get(at + "terminated"), batch.truncated = reference.get(at + "truncated");
-    batch.final_index = reference.get(at + "final_index");
-    batch.final_obs = to_blocks(reference.get(at + "final_obs"), spec);
+    Batch batch = reference.batch(name + "/" + std::to_string(step) + "/");
+    batch.obs = to_blocks(batch.obs, spec), batch.final_obs = to_blocks(batch.final_obs, spec);
     const LearnStats stats = algorithm.learn(batch, 0);
-    const double loss = reference.get(at + "loss").item<double>(),
-                 norm = reference.get(at + "grad_norm").item<double>();
-    EXPECT_NEAR(stat(stats, "loss"), loss, 2e-5 * (1 + std::abs(loss)));
-    EXPECT_NEAR(stat(stats, "grad_norm"), norm, 2e-5 * (1 + norm));
-    for (const auto& item : model->named_parameters()) {
-      EXPECT_TRUE(at::allclose(item.value(), reference.get(at + "after/" + item.key()), 1e-4, 1e-5))
-          << at << item.key();
-    }
+    reference.expect_update(name, step, stats, *model, config.max_grad_norm, false);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "parl/core/rng.h"
 #include "parl/env/vector_env.h"
 #include "parl/train/actor.h"
+#include "parl/train/episode_quota.h"
 #include "parl/train/program.h"
 #include "parl/train/step_envs.h"
 
@@ -42,22 +43,7 @@ void summarise(EvalSummary& s) {
   s.length_mean = length / n;
 }
 
-// As many as are wanted, rounded up so that no agent of a shared environment is missing.
-int64_t environments_for(const EnvRequest& request, int64_t wanted) {
-  const int64_t agents = program().envs.agents_of(request);
-  return (wanted + agents - 1) / agents * agents;
-}
-
 }  // namespace
-
-// Exploration that only training wants is off for as long as this lives.
-struct PlaysForEvaluation {
-  explicit PlaysForEvaluation(Algorithm& a) : algorithm(a) { algorithm.play_for_evaluation(true); }
-  ~PlaysForEvaluation() { algorithm.play_for_evaluation(false); }
-  PlaysForEvaluation(const PlaysForEvaluation&) = delete;
-  PlaysForEvaluation& operator=(const PlaysForEvaluation&) = delete;
-  Algorithm& algorithm;
-};
 
 std::string resolve_policy(const std::string& policy, const std::string& env) {
   if (policy == "auto") return env.rfind("atari:", 0) == 0 ? "sample" : "greedy";
@@ -66,12 +52,11 @@ std::string resolve_policy(const std::string& policy, const std::string& env) {
 }
 
 EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
-  PARL_CHECK_GT(options.episodes, 0, "an evaluation needs at least one episode");
-  PARL_CHECK_GT(options.envs, 0, "an evaluation needs at least one environment");
   const torch::NoGradGuard no_grad;
   const PlaysForEvaluation guard(algorithm);
   const EnvRequest request{.id = options.env, .args = options.env_args, .mode = EnvMode::kEvaluation};
-  const auto count = static_cast<int>(environments_for(request, std::min(options.envs, options.episodes)));
+  const EpisodeQuota quota(request, options.episodes, options.envs);
+  const int count = quota.environments();
   const uint64_t seed = derive_seed(options.seed, kEvalStream + options.stream);
   VectorEnv envs({.count = count, .seed = seed}, program().envs.vector_factory(request, count));
   const Box& space = envs.spec().observation;
@@ -85,10 +70,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   EvalSummary summary;
   summary.policy = resolve_policy(options.policy, options.env);
   std::vector<std::vector<Episode>> done(static_cast<size_t>(count));
-  const auto quota = [&](int i) {
-    return static_cast<size_t>(options.episodes / count + (i < options.episodes % count ? 1 : 0));
-  };
-  const auto finished = [&](int i) { return done[static_cast<size_t>(i)].size() >= quota(i); };
+  const auto finished = [&](int i) { return done[static_cast<size_t>(i)].size() >= quota.of(i); };
   const auto all_finished = [&] {
     for (int i = 0; i < count; ++i) {
       if (!finished(i)) return false;
@@ -118,7 +100,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
   }
   for (int i = 0; i < count; ++i) {
     auto& list = done[static_cast<size_t>(i)];
-    for (size_t k = 0; k < std::min(list.size(), quota(i)); ++k) summary.episodes.push_back(std::move(list[k]));
+    for (size_t k = 0; k < std::min(list.size(), quota.of(i)); ++k) summary.episodes.push_back(std::move(list[k]));
   }
   summary.complete = all_finished();
   summarise(summary);

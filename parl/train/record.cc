@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/env/vector_env.h"
 #include "parl/train/actor.h"
+#include "parl/train/episode_quota.h"
 #include "parl/train/evaluate.h"
 #include "parl/train/program.h"
 #include "parl/train/step_envs.h"
@@ -57,7 +59,8 @@ class Recorder {
       : algorithm_(algorithm),
         options_(options),
         request_{.id = options.env, .args = options.env_args},
-        count_(static_cast<int>(count())),
+        quota_(request_, options.episodes, options.envs),
+        count_(quota_.environments()),
         seed_(derive_seed(options.seed, kRecordStream)),
         envs_({.count = count_, .seed = seed_}, program().envs.vector_factory(request_, count_)),
         spec_(model_spec_of(envs_.spec())),
@@ -92,18 +95,9 @@ class Recorder {
   }
 
  private:
-  int64_t count() const {
-    PARL_CHECK_GT(options_.episodes, 0, "a recording needs at least one episode");
-    PARL_CHECK_GT(options_.envs, 0, "a recording needs at least one environment");
-    const int64_t agents = program().envs.agents_of(request_), wanted = std::min(options_.envs, options_.episodes);
-    return (wanted + agents - 1) / agents * agents;
-  }
-  size_t quota(int i) const {
-    return static_cast<size_t>(options_.episodes / count_ + (i < options_.episodes % count_ ? 1 : 0));
-  }
   bool finished() const {
     for (int i = 0; i < count_; ++i) {
-      if (done_[static_cast<size_t>(i)].lengths.size() < quota(i)) return false;
+      if (done_[static_cast<size_t>(i)].lengths.size() < quota_.of(i)) return false;
     }
     return true;
   }
@@ -142,7 +136,7 @@ class Recorder {
       if (!last.empty()) std::memcpy(now.final_obs.data(), last.data(), obs_bytes_);
       now.lengths.push_back(static_cast<int64_t>(now.reward.size()));
       now.terminated.push_back(results_[k].terminated);
-      if (done_[k].lengths.size() < quota(i)) {
+      if (done_[k].lengths.size() < quota_.of(i)) {
         now.move_to(done_[k]);
       } else {
         now = {};
@@ -180,6 +174,7 @@ class Recorder {
   Algorithm* algorithm_;
   const RecordOptions& options_;
   EnvRequest request_;
+  EpisodeQuota quota_;
   int count_;
   uint64_t seed_;
   VectorEnv envs_;
@@ -195,10 +190,9 @@ class Recorder {
 }  // namespace
 
 RecordedEpisodes record(Algorithm* algorithm, const RecordOptions& options) {
-  if (algorithm) algorithm->play_for_evaluation(true);
-  RecordedEpisodes recording = Recorder(algorithm, options).run();
-  if (algorithm) algorithm->play_for_evaluation(false);
-  return recording;
+  std::optional<PlaysForEvaluation> guard;
+  if (algorithm) guard.emplace(*algorithm);
+  return Recorder(algorithm, options).run();
 }
 
 }  // namespace parl

@@ -1,6 +1,7 @@
 // Small runs for tests.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/mount.h>
 
 #include <filesystem>
@@ -107,6 +108,20 @@ inline std::string curve(const std::string& run_dir) {
 
 inline std::string final_weights(const std::string& run_dir) {
   return read_file(*latest_checkpoint(run_dir) + "/weights.safetensors");
+}
+
+// Where a run's actors break again and again: it must end with their error.
+template <typename Run>
+void expect_too_many_failures_end(TrainConfig c, const Run& run) {
+  c.env = "Scripted-v0";
+  c.env_args = {{"fault", "throw"}, {"at", "2"}, {"marker", "/nonexistent/folder/marker"}};
+  c.max_replacements = 2;
+  try {
+    run(c);
+    FAIL() << "the run did not end";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the simulator broke"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace parl::testing
