@@ -144,6 +144,12 @@ JsonLine& JsonLine::add(std::string_view name, const std::optional<double>& valu
   return value ? add(name, *value) : add_raw(name, "null");
 }
 
+JsonLine& JsonLine::add(std::string_view key, const std::vector<std::string>& values) {
+  std::string list;
+  for (const std::string& value : values) list += (list.empty() ? "" : ", ") + quote(value);
+  return add_raw(key, "[" + list + "]");
+}
+
 JsonLine& JsonLine::add_raw(std::string_view name, std::string_view json) {
   key(name);
   body_ += json;

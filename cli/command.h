@@ -75,6 +75,7 @@ class JsonLine {
   JsonLine& add(std::string_view key, const char* value) { return add(key, std::string_view(value)); }
   JsonLine& add(std::string_view key, const std::string& value) { return add(key, std::string_view(value)); }
   JsonLine& add(std::string_view key, const std::optional<double>& value);
+  JsonLine& add(std::string_view key, const std::vector<std::string>& values);
   JsonLine& add_raw(std::string_view key, std::string_view json);  // an array or object that is JSON already
   std::string text() const { return "{" + body_ + "}"; }
   void print() const;  // to stdout, with a newline, flushed
@@ -92,6 +93,7 @@ int verb_train(const Arguments& args);
 // Sets what --env-args says: "size=42" -> args["size"] = "42". Throws UsageError.
 void set_env_args(std::map<std::string, std::string>& args, const std::vector<std::string>& pairs);
 
+int verb_check(const Arguments& args);
 int verb_eval(const Arguments& args);
 int verb_record(const Arguments& args);
 int verb_list(const Arguments& args);

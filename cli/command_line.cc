@@ -26,6 +26,8 @@ constexpr Verb kVerbs[] = {
     {"eval", "let a trained agent play: parl eval runs/pong --episodes 10 --video pong.gif", parl::cli::verb_eval},
     {"record", "keep an agent's episodes to learn from: parl record runs/pong --out demos.safetensors",
      parl::cli::verb_record},
+    {"check", "does your own keep the promises: parl check env Maze-v0 | parl check algorithm reinforce",
+     parl::cli::verb_check},
     {"list", "what there is: parl list envs|algorithms|models|presets", parl::cli::verb_list},
     {"bench", "measure: parl bench env|remote|train", parl::cli::verb_bench},
     {"keygen", "guard tcp: parl keygen token FILE | parl keygen certificates DIR HOST...", parl::cli::verb_keygen},

@@ -29,6 +29,7 @@ class AnyConfig {
     return *this;
   }
 
+  bool empty() const { return !held_; }
   template <HasFields T>
   bool holds() const {
     return dynamic_cast<const Held<T>*>(held_.get()) != nullptr;

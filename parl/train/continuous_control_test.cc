@@ -90,7 +90,7 @@ TEST(ContinuousControlErrors, SayWhatToDo) {
   TempDir dir;
   TrainConfig config = pendulum("sac", dir.file("run"));
   config.env = "CartPole-v1";
-  EXPECT_THAT(error_of([&] { run(config); }), HasSubstr("dqn learns those"));
+  EXPECT_THAT(error_of([&] { run(config); }), HasSubstr("learn them: impala, a2c, ppo"));
   config = pendulum("sac", dir.file("run"));
   config.settings.as<SacConfig>().critic = "mlp265";
   EXPECT_THAT(error_of([&] { run(config); }), HasSubstr("mlp256"));

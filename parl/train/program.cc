@@ -66,7 +66,7 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.summary = std::move(summary);
   entry.settings = Config{};
   entry.fixed = {"optimizer"};
-  entry.several_numbers = entry.action_masks = true;
+  entry.continuous_actions = entry.several_numbers = entry.action_masks = true;
   entry.recurrent = true;
   entry.discount = [](const AnyConfig& settings) { return settings.as<Config>().gamma; };
   if (Config{}.estimator == Estimator::kGae) entry.run_defaults = R"({"max_lag": 0})";
@@ -132,6 +132,7 @@ AlgorithmEntry pg_entry() {
   entry.name = "pg";
   entry.summary = "REINFORCE: policy gradient with discounted returns-to-go, learnt baseline or none";
   entry.settings = PgConfig{};
+  entry.continuous_actions = true;
   entry.run_defaults = R"({"max_lag": 0, "rollout_length": 128})";
   entry.check = [](const TrainConfig& run) {
     run.settings.as<PgConfig>().check();
@@ -151,6 +152,7 @@ AlgorithmEntry es_entry() {
   entry.name = "es";
   entry.summary = "evolution strategies: perturbed networks play whole episodes on remote workers";
   entry.settings = EsConfig{};
+  entry.continuous_actions = true;
   entry.fixed = {"noise_table"};
   entry.run_defaults = R"({"envs_per_actor": 1, "deterministic": true})";
   entry.check = [](const TrainConfig& run) {
@@ -182,9 +184,6 @@ AlgorithmEntry dqn_entry() {
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     DqnConfig config = run.settings.as<DqnConfig>();
     if (config.replay_seed == 0) config.replay_seed = run.seed;
-    PARL_CHECK(spec.num_actions > 0,
-               "dqn needs a finite set of actions; '{}' has continuous ones: ppo learns those, and sac, td3, ddpg",
-               run.env);
     const ModelSpec wanted = Dqn::network_spec(spec, config);
     std::shared_ptr<Model> model = factory(wanted), target = factory(wanted);
     return std::make_unique<Dqn>(std::move(model), std::move(config), std::move(target), device_of(run));
@@ -220,8 +219,6 @@ AlgorithmEntry pqn_entry() {
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     PqnConfig config = run.settings.as<PqnConfig>();
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
-    PARL_CHECK(spec.num_actions > 0, "pqn needs a finite set of actions; '{}' has continuous ones: ppo learns those",
-               run.env);
     return std::make_unique<Pqn>(factory(spec), std::move(config), device_of(run));
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
@@ -236,7 +233,7 @@ AlgorithmEntry bc_entry() {
   entry.summary = "behaviour cloning: makes recorded actions likeliest (--data FILE, see parl record)";
   entry.settings = BcConfig{};
   entry.run_defaults = R"({"actors": 1, "envs_per_actor": 16, "rollout_length": 32, "eval_steps": 100000})";
-  entry.from_data = entry.off_policy = entry.action_masks = true;
+  entry.from_data = entry.off_policy = entry.continuous_actions = entry.action_masks = true;
   entry.check = [](const TrainConfig& run) { run.settings.as<BcConfig>().check(); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     return std::make_unique<Bc>(factory(spec), run.settings.as<BcConfig>(), true, device_of(run));
@@ -249,9 +246,6 @@ AlgorithmEntry bc_entry() {
 
 // Actions are the policy's own, in -1..1: there must be bounds to map them onto.
 void check_bounded(const ModelSpec& spec, const TrainConfig& run) {
-  PARL_CHECK(spec.action_size > 0,
-             "{} needs continuous actions; '{}' has a finite set: dqn learns those, and impala, a2c, ppo",
-             run.algorithm, run.env);
   for (size_t i = 0; i < static_cast<size_t>(spec.action_size); ++i) {
     PARL_CHECK(std::isfinite(spec.action_low[i]) && std::isfinite(spec.action_high[i]),
                "{} needs actions with bounds; component {} of '{}' is in {}..{}: ppo learns those", run.algorithm, i,
@@ -270,7 +264,8 @@ AlgorithmEntry off_policy_entry(std::string name, std::string summary) {
   entry.fixed_run = {"rollout_length"};
   entry.run_defaults = R"({"model": "mlp256", "actors": 1, "envs_per_actor": 4, "rollout_length": 16})";
   entry.off_policy = true;
-  entry.tanh_policy = true;
+  entry.discrete_actions = false;
+  entry.continuous_actions = entry.tanh_policy = true;
   entry.check = [](const TrainConfig& run) { check_replay(run, run.settings.as<Config>()); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     Config config = run.settings.as<Config>();
@@ -489,6 +484,12 @@ void check_actions(const AlgorithmEntry& entry, const ModelSpec& spec, const std
     }
     return fmt::format("{}", fmt::join(names, ", "));
   };
+  PARL_CHECK(spec.action_size == 0 || entry.continuous_actions,
+             "{} chooses one action of a set; those of '{}' are continuous. These learn them: {}", entry.name, env,
+             those(&AlgorithmEntry::continuous_actions));
+  PARL_CHECK(spec.action_size > 0 || entry.discrete_actions,
+             "{} learns continuous actions; '{}' has a finite set. These learn them: {}", entry.name, env,
+             those(&AlgorithmEntry::discrete_actions));
   PARL_CHECK(spec.action_choices.empty() || entry.several_numbers,
              "{} chooses one action of a set; those of '{}' are {} numbers each. These learn them: {}", entry.name, env,
              spec.action_choices.size(), those(&AlgorithmEntry::several_numbers));

@@ -41,13 +41,15 @@ struct AlgorithmEntry {
   // What a continued run must keep: settings of its own ("optimizer") and of the run ("rollout_length"), by their
   // names.
   std::vector<std::string> fixed, fixed_run;
-  std::string run_defaults;      // JSON: settings of the run that this algorithm wants, where nothing else is said
-  bool from_data = false;        // learns from recorded episodes alone (TrainConfig::data)
-  bool off_policy = false;       // learns from any policy's rollouts: none is dropped for its age
-  bool tanh_policy = false;      // greedy actions are the tanh of the network's means: what load_policy() must know
-  bool several_numbers = false;  // learns actions of several numbers (MultiDiscrete, MultiBinary)
-  bool action_masks = false;     // never takes, nor learns from, what a mask forbids (agent/masked_model.h)
-  bool recurrent = false;        // learns networks with a memory (agent/recurrent.h)
+  std::string run_defaults;         // JSON: settings of the run that this algorithm wants, where nothing else is said
+  bool from_data = false;           // learns from recorded episodes alone (TrainConfig::data)
+  bool off_policy = false;          // learns from any policy's rollouts: none is dropped for its age
+  bool tanh_policy = false;         // greedy actions are the tanh of the network's means: what load_policy() must know
+  bool discrete_actions = true;     // learns to choose one action of a set
+  bool continuous_actions = false;  // learns actions of floats (its network's policy is a Gaussian)
+  bool several_numbers = false;     // learns actions of several numbers (MultiDiscrete, MultiBinary)
+  bool action_masks = false;        // never takes, nor learns from, what a mask forbids (agent/masked_model.h)
+  bool recurrent = false;           // learns networks with a memory (agent/recurrent.h)
   // Where observations and rewards may be normalised: the discount under these settings. Else empty.
   std::function<double(const AnyConfig& settings)> discount;
   // Throws when the settings do not fit each other or the run. May be empty.
