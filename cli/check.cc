@@ -47,9 +47,17 @@ int check_env_named(const Arguments& args) {
   request.mode = evaluation ? EnvMode::kEvaluation : EnvMode::kTraining;
   set_env_args(request.args, env_args);
   const EnvFactory factory = [&] { return program().envs.make(request); };
-  PARL_CHECK(factory()->spec().agents.empty(),
-             "'{}' has several agents: check_parallel_env (parl/env/parallel_conformance.h) looks at those, in a test",
-             env);
+  bool several = false;
+  try {
+    several = !factory()->spec().agents.empty();
+  } catch (const Error& error) {
+    throw UsageError(for_users(error.what()));
+  }
+  if (several) {
+    throw UsageError("'" + env +
+                     "' has several agents: check_parallel_env (parl/env/parallel_conformance.h) looks at those, in a "
+                     "test");
+  }
   return report(env, "parl/env/env.h", conformance_problems(factory, options), json);
 }
 
@@ -74,7 +82,13 @@ int check_algorithm_named(const Arguments& args) {
   if (!parse(app, args)) return kSuccess;
   check_at_least("--updates", options.updates, 1);
   options.bootstraps = !monte_carlo;
-  return report(algorithm, "parl/agent/algorithm.h", algorithm_problems(algorithm, options), json);
+  std::vector<std::string> problems;
+  try {
+    problems = algorithm_problems(algorithm, options);
+  } catch (const Error& error) {
+    throw UsageError(for_users(error.what()));  // no such algorithm, preset or network
+  }
+  return report(algorithm, "parl/agent/algorithm.h", problems, json);
 }
 
 }  // namespace

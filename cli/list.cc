@@ -1,5 +1,6 @@
-// parl list envs|algorithms|models|presets
+// parl list envs [NAME]|algorithms|models|presets
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "cli/command.h"
@@ -29,18 +30,50 @@ Rows preset_rows() {
   return rows;
 }
 
-Rows envs() {
+bool begins(const std::string& name, const std::string& with) { return name.starts_with(with); }
+
+Rows envs(const std::string& of) {
   Rows rows;
   for (const EnvFamily& family : program().envs.families()) {
-    for (const std::string& name : family.names()) rows.emplace_back(name, family.summary);
-    if (family.open) rows.emplace_back(family.prefix + ":ID", family.summary);
+    for (const std::string& name : family.names()) {
+      if (begins(name, of)) rows.emplace_back(name, family.summary);
+    }
+    if (family.open && begins(family.prefix + ":ID", of)) rows.emplace_back(family.prefix + ":ID", family.summary);
   }
   return rows;
 }
 
-void print_options() {
+// A family of many is a paragraph.
+void print_families() {
+  constexpr size_t kMany = 4, kWidth = 110;
   for (const EnvFamily& family : program().envs.families()) {
-    if (family.options.empty()) continue;
+    const std::vector<std::string> names = family.names();
+    if (names.size() < kMany) {
+      for (const std::string& name : names) std::cout << fmt::format("{:<28} {}\n", name, family.summary);
+      if (family.open) std::cout << fmt::format("{:<28} {}\n", family.prefix + ":ID", family.summary);
+      continue;
+    }
+    std::cout << fmt::format("{:<28} {}\n", fmt::format("{}: ({})", family.prefix, names.size()), family.summary);
+    std::string line = " ";
+    for (const std::string& name : names) {
+      if (line.size() + name.size() > kWidth) {
+        std::cout << line << "\n";
+        line = " ";
+      }
+      line += " " + name;
+    }
+    std::cout << line << "\n";
+  }
+  std::cout << "\nTheir options: parl list envs NAME, or the beginning of names (Ant, atari:)\n";
+}
+
+// Of the families that have names which begin with `of`.
+void print_options(const std::string& of) {
+  for (const EnvFamily& family : program().envs.families()) {
+    const std::vector<std::string> names = family.names();
+    const bool meant = std::any_of(names.begin(), names.end(), [&](const std::string& n) { return begins(n, of); }) ||
+                       (family.open && begins(family.prefix + ":ID", of));
+    if (family.options.empty() || !meant) continue;
     std::cout << fmt::format("\nOptions of {} (--env-args name=value):\n",
                              family.prefix.empty() ? family.names().front() : family.prefix + ":*");
     for (const EnvOption& option : family.options) {
@@ -52,36 +85,44 @@ void print_options() {
 }  // namespace
 
 int verb_list(const Arguments& args) {
-  struct What {
-    const char* name;
-    Rows (*rows)();
-  };
-  static constexpr What kWhats[] = {
-      {"envs", envs}, {"algorithms", algorithms}, {"models", models}, {"presets", preset_rows}};
-
-  CLI::App app("What there is: parl list envs|algorithms|models|presets", "parl list");
-  std::string what;
+  CLI::App app("What there is: parl list envs [NAME]|algorithms|models|presets", "parl list");
+  std::string what, of;
   bool json = false;
   app.add_option("what", what, "envs, algorithms, models or presets")->required();
+  app.add_option("name", of, "those whose names begin so; of environments their options, too");
   app.add_flag("--json", json, std::string(kJsonHelp) + ": {\"<what>\": [names]}");
   if (!parse(app, args)) return kSuccess;
 
-  std::vector<std::string> names;
-  for (const What& w : kWhats) {
-    names.emplace_back(w.name);
-    if (what != w.name) continue;
-    const Rows rows = w.rows();
-    std::string list;
-    for (const auto& [name, summary] : rows) {
-      std::cout << fmt::format("{:<28} {}\n", name, summary);
-      list += (list.empty() ? "\"" : ", \"") + name + "\"";
-    }
-    if (what == "envs") print_options();
-    std::cout << std::flush;
-    if (json) JsonLine().add_raw(what, "[" + list + "]").print();
-    return kSuccess;
+  Rows rows;
+  if (what == "envs") {
+    rows = envs(of);
+  } else if (what == "algorithms") {
+    rows = algorithms();
+  } else if (what == "models") {
+    rows = models();
+  } else if (what == "presets") {
+    rows = preset_rows();
+  } else {
+    throw UsageError("cannot list '" + what + "'" + did_you_mean(what, {"envs", "algorithms", "models", "presets"}) +
+                     " (see: parl list --help)");
   }
-  throw UsageError("cannot list '" + what + "'" + did_you_mean(what, names) + " (see: parl list --help)");
+  std::vector<std::string> all, names;
+  for (const auto& [name, summary] : rows) all.push_back(name);
+  std::erase_if(rows, [&](const auto& row) { return !begins(row.first, of); });
+  if (rows.empty()) {
+    if (what == "envs") program().envs.make({.id = of});  // throws with the near names
+    throw UsageError("none of the " + what + " is called '" + of + "'" + did_you_mean(of, all));
+  }
+  for (const auto& [name, summary] : rows) names.push_back(name);
+  if (what == "envs" && of.empty()) {
+    print_families();
+  } else {
+    for (const auto& [name, summary] : rows) std::cout << fmt::format("{:<28} {}\n", name, summary);
+    if (what == "envs") print_options(of);
+  }
+  std::cout << std::flush;
+  if (json) JsonLine().add(what, names).print();
+  return kSuccess;
 }
 
 }  // namespace parl::cli

@@ -2,6 +2,7 @@
 // whole episodes, in a program with the whole command line.
 //   own_algorithm train reinforce --env CartPole-v1 --model mlp --until-return 195
 //   own_algorithm train reinforce --help        shows --whiten-returns and the others
+//   own_algorithm check algorithm reinforce --monte-carlo     does it keep an algorithm's promises?
 #include <torch/torch.h>
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include "cli/command_line.h"
 #include "parl/agent/algorithm.h"
 #include "parl/agent/categorical.h"
+#include "parl/agent/nonfinite.h"
 #include "parl/agent/optimizer.h"
 #include "parl/train/program.h"
 #include "parl/train/train_config.h"
@@ -56,6 +58,8 @@ class Reinforce : public parl::Algorithm {
     const at::Tensor chosen = log_probs.gather(1, batch.action.flatten().unsqueeze(1)).squeeze(1);
     const at::Tensor loss = -(chosen * (weight * known).flatten()).sum() / steps;
     loss.backward();
+    const std::string bad = learner.parameters.find_nonfinite(/*gradients=*/true);
+    if (!bad.empty()) throw parl::NonFiniteError(bad, "NaN or inf in the gradient of '" + bad + "'");
     learner.optimizer.step(config_.lr);
     const double entropy = -(log_probs.exp() * log_probs).sum(1).mean().item<double>();
     return {{"loss", loss.item<double>()}, {"entropy", entropy}, {"share_learnt", steps / double(batch.steps())}};

@@ -149,6 +149,31 @@ TEST_F(CommandLine, ListsWhatThereIs) {
   EXPECT_THAT(parl("list presets").out, HasSubstr("parl"));
 }
 
+TEST_F(CommandLine, ListsOnesOptions) {
+  const std::string some = parl("list envs pixel:b").out;
+  EXPECT_THAT(some, HasSubstr("pixel:breakout"));
+  EXPECT_THAT(some, HasSubstr("--env-args name=value"));
+  EXPECT_THAT(some, Not(HasSubstr("CartPole")));
+  EXPECT_THAT(parl("list presets impala").out, Not(HasSubstr("a2c")));
+  const Outcome none = parl("list models mpl");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("mlp"));
+}
+
+TEST_F(CommandLine, ChecksPromises) {
+  Outcome o = parl("check env CartPole-v1 --json");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.last_line(), json({{"name", "CartPole-v1"}, {"ok", true}, {"problems", json::array()}}));
+  EXPECT_EQ(parl("check env CartPole-v1 --env-args max_episode_steps=0 --steps 3").code, 1);  // no episode ends
+  o = parl("check algorithm a2c --updates 1 --json");
+  EXPECT_EQ(o.code, 1);  // so little teaches nothing
+  EXPECT_FALSE(o.last_line().at("problems").empty());
+  for (const char* wrong :
+       {"check", "check envs CartPole-v1", "check env Cart", "check algorithm es", "check algorithm ppq"}) {
+    EXPECT_EQ(parl(wrong).code, 2) << wrong;
+  }
+}
+
 TEST_F(CommandLine, TrainContinueEvaluate) {
   const std::string run = folder_ + "/run";
   Outcome o = parl("train impala --steps 2000 --json " + small_run("run"));
@@ -221,7 +246,7 @@ TEST_F(CommandLine, MujocoTasksRunOrSayHowToGetThem) {
   const Outcome list = parl("list envs"),
                 bench = parl("bench env --env Hopper-v5 --threads 1 --envs 1 --seconds 0.05 --json");
   EXPECT_THAT(list.out, HasSubstr("HalfCheetah-v5"));
-  EXPECT_THAT(parl("train ppo --env Hopper-v5 --help").out, HasSubstr("0:3e-4,1e6:0"));  // the preset's rate
+  EXPECT_THAT(parl("train ppo --env Hopper-v5 --help").out, HasSubstr("0:3e-4,100%:0"));  // the preset's rate
   if (bench.code == 0) {
     EXPECT_GT(bench.last_line()["steps_per_s"], 0);
     EXPECT_THAT(list.out, HasSubstr("MuJoCo: "));

@@ -170,9 +170,22 @@ TEST(Schedule, ConstantLinearAndSteps) {
   const Schedule steps("step 0:.1,3:.2,7:.3");  // PARL's own test
   const double expected[] = {.1, .1, .1, .2, .2, .2, .2, .3, .3, .3};
   for (int i = 0; i < 10; ++i) EXPECT_DOUBLE_EQ(steps.at(i), expected[i]);
-  for (const char* bad : {"", "a", "0:1,0:2", "5:1,3:2", "0:1,", "1:", "step", "0:1;2:3", "nan"}) {
+  for (const char* bad :
+       {"", "a", "101%:1", "50%:1,20%:2", "0:1,0:2", "5:1,3:2", "0:1,", "1:", "step", "0:1;2:3", "nan"}) {
     EXPECT_THROW(Schedule{std::string(bad)}, Error) << bad;
   }
+}
+
+TEST(Schedule, SharesOfARun) {
+  EXPECT_EQ(resolve_shares("0:6e-4,50%:1e-4,100%:0", 3e6), "0:6e-4,1500000:1e-4,3000000:0");
+  EXPECT_EQ(resolve_shares("step 10%:1,12.5%:2", 1000), "step 100:1,125:2");
+  EXPECT_EQ(resolve_shares("0:1,7:2", 1000), "0:1,7:2");
+  EXPECT_EQ(resolve_shares("text", 1000), "text");
+  EXPECT_DOUBLE_EQ(Schedule(resolve_shares("0:1,100%:0", 400)).at(100), 0.75);
+  const Schedule unresolved("0:1,100%:0");
+  EXPECT_THROW(unresolved.at(0), Error);
+  EXPECT_TRUE(unresolved.within(0, 1));
+  EXPECT_FALSE(Schedule("0:1.1,100%:0").within(0, 1));
 }
 
 }  // namespace

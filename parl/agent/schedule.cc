@@ -1,5 +1,6 @@
 #include "parl/agent/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -34,14 +35,24 @@ Schedule::Schedule(const std::string& text) {
     const std::string item = rest.substr(begin, end - begin);
     const size_t colon = item.find(':');
     PARL_CHECK(colon != std::string::npos, "schedule '{}': '{}' is not STEP:VALUE", text, item);
-    points_.push_back({parse_number(item.substr(0, colon), text), parse_number(item.substr(colon + 1), text)});
-    PARL_CHECK(points_.size() == 1 || points_[points_.size() - 2].step < points_.back().step,
+    std::string step = item.substr(0, colon);
+    const bool share = step.ends_with('%');
+    if (share) step.pop_back();
+    points_.push_back({parse_number(step, text), parse_number(item.substr(colon + 1), text), share});
+    PARL_CHECK(!share || (points_.back().step >= 0 && points_.back().step <= 100),
+               "schedule '{}': '{}%' is not a share of a run: 0%..100%", text, step);
+    const size_t last = points_.size() - 1;
+    PARL_CHECK(last == 0 || points_[last - 1].share != share || points_[last - 1].step < points_[last].step,
                "schedule '{}': the steps must ascend", text);
     begin = end + 1;
   }
 }
 
 double Schedule::at(double agent_steps) const {
+  for (const Point& point : points_) {
+    PARL_CHECK(!point.share, "a schedule has points at shares of a run ('{}%'): give steps, or use resolve_shares()",
+               point.step);
+  }
   size_t next = 0;
   while (next < points_.size() && points_[next].step <= agent_steps) ++next;
   if (next == 0) return points_.front().value;
@@ -49,6 +60,24 @@ double Schedule::at(double agent_steps) const {
   if (next == points_.size() || steps_) return low.value;
   const Point& high = points_[next];
   return low.value + (high.value - low.value) * (agent_steps - low.step) / (high.step - low.step);
+}
+
+bool Schedule::within(double low, double high) const {
+  return std::all_of(points_.begin(), points_.end(),
+                     [&](const Point& point) { return point.value >= low && point.value <= high; });
+}
+
+std::string resolve_shares(const std::string& text, double steps) {
+  std::string out;
+  size_t from = 0;
+  for (size_t at = text.find("%:"); at != std::string::npos; at = text.find("%:", from)) {
+    const size_t before = text.find_last_of(" ,", at);
+    const size_t begin = before == std::string::npos ? 0 : before + 1;
+    const double share = parse_number(text.substr(begin, at - begin), text);
+    out += text.substr(from, begin - from) + fmt::format("{}", share / 100 * steps);
+    from = at + 1;
+  }
+  return out + text.substr(from);
 }
 
 }  // namespace parl

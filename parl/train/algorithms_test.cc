@@ -7,9 +7,8 @@
 #include <algorithm>
 
 #include "parl/algorithms/a2c.h"
-#include "parl/algorithms/off_policy.h"
+#include "parl/algorithms/appo.h"
 #include "parl/algorithms/ppo.h"
-#include "parl/algorithms/replay.h"
 #include "parl/core/check.h"
 #include "parl/core/error_of.h"
 #include "parl/models/policy.h"
@@ -75,7 +74,9 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), test_name);
 INSTANTIATE_TEST_SUITE_P(All, DiscreteAlgorithm,
-                         ::testing::Values("impala", "a2c", "ppo", "dqn", "dqn rainbow_classic", "pqn"), test_name);
+                         ::testing::Values("impala", "a2c", "ppo", "appo", "ga3c", "pg", "dqn", "dqn rainbow_classic",
+                                           "pqn"),
+                         test_name);
 
 TEST(Algorithms, PpoSwingsThePendulumUp) {
   TempDir dir;
@@ -122,6 +123,41 @@ TEST(Algorithms, OnPolicyOnesRefuseALag) {
     config.max_lag = 2;
     EXPECT_THAT(error_of([&] { config.check(); }), HasSubstr("--max-lag 0")) << name;
   }
+}
+
+TEST(Algorithms, WhatDoesNotFitTheAlgorithmIsRefused) {
+  const auto error = [](const char* name, const std::function<void(TrainConfig&)>& change) {
+    TrainConfig config = config_for(name);
+    config.run = "somewhere";
+    change(config);
+    return error_of([&] { config.check(); });
+  };
+  EXPECT_THAT(error("ga3c", [](TrainConfig& c) { c.max_ahead = 4096; }), HasSubstr("--max-ahead"));
+  EXPECT_THAT(error("dqn", [](TrainConfig& c) { c.normalize_rewards = true; }), HasSubstr("These have: impala, a2c"));
+  EXPECT_THAT(error("appo", [](TrainConfig& c) { c.settings.as<AppoConfig>().clip = 0; }), HasSubstr("--clip"));
+  const TempDir dir;
+  TrainConfig several = config_for("es");
+  several.env = "multi:gather";
+  several.run = dir.file("run");
+  several.steps = 1'000;
+  EXPECT_THAT(error_of([&] { train(several); }), HasSubstr("one agent at a time"));
+}
+
+TEST(Algorithms, SchedulesEndWithTheRun) {
+  TrainConfig config = config_for("a2c");
+  config.settings.as<A2cConfig>().lr_schedule = "0:1,100%:0";
+  config.steps = 1'000;
+  EnvSpec env = program().envs.make({.id = config.env})->spec();
+  const auto learner = parl::make_learner(config, env);
+  Batch batch;
+  batch.obs = torch::zeros({1, 2, 4}), batch.action = torch::zeros({1, 1}, at::kLong);
+  batch.behaviour_logits = torch::zeros({1, 1, 2}), batch.reward = torch::zeros({1, 1});
+  batch.terminated = torch::ones({1, 1}, at::kBool), batch.truncated = torch::zeros({1, 1}, at::kBool);
+  batch.final_index = torch::zeros({0}, at::kLong), batch.version = torch::zeros({1}, at::kLong);
+  const LearnStats stats = learner->learn(batch, 250);
+  const auto lr = std::find_if(stats.begin(), stats.end(), [](const auto& s) { return s.first == "lr"; });
+  ASSERT_NE(lr, stats.end());
+  EXPECT_DOUBLE_EQ(lr->second, 0.75);
 }
 
 TEST(Algorithms, SettingsOfAnotherTypeAreRefused) {

@@ -232,7 +232,7 @@ constexpr const char* kPqnAtari = R"({
 constexpr const char* kPqnPixel = R"({
   "steps": 10000000, "model": "minatar_norm", "actors": 2, "envs_per_actor": 64, "rollout_length": 32, "max_lag": 0,
   "pqn": {
-    "gamma": 0.99, "lambda": 0.65, "lr": 5e-4, "lr_schedule": "0:5e-4,1e7:0", "epochs": 2, "minibatches": 32,
+    "gamma": 0.99, "lambda": 0.65, "lr": 5e-4, "lr_schedule": "0:5e-4,100%:0", "epochs": 2, "minibatches": 32,
     "exploration": "0:1,1e6:0.05"
   }
 })";
@@ -278,7 +278,7 @@ constexpr const char* kPpoMujoco = R"({
   "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 256, "max_lag": 0,
   "normalize_observations": true, "normalize_rewards": true,
   "ppo": {
-    "gamma": 0.99, "lambda": 0.95, "entropy_cost": 0, "lr": 3e-4, "lr_schedule": "0:3e-4,1e6:0", "epochs": 10,
+    "gamma": 0.99, "lambda": 0.95, "entropy_cost": 0, "lr": 3e-4, "lr_schedule": "0:3e-4,100%:0", "epochs": 10,
     "minibatches": 32, "clip": 0.2
   }
 })";

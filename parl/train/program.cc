@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "parl/agent/schedule.h"
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/appo.h"
 #include "parl/algorithms/bc.h"
@@ -86,6 +87,16 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   };
   entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
     return std::make_unique<Class>(std::move(model), settings.as<Config>());
+  };
+  return entry;
+}
+
+AlgorithmEntry appo_entry() {
+  AlgorithmEntry entry = actor_critic_entry<Appo, AppoConfig>(
+      "appo", "impala with clipped ratios, each batch learnt several times: asynchronous PPO");
+  entry.check = [check = std::move(entry.check)](const TrainConfig& run) {
+    check(run);
+    PARL_CHECK(run.settings.as<AppoConfig>().clip > 0, "appo needs a --clip above 0: without one it is impala");
   };
   return entry;
 }
@@ -335,8 +346,7 @@ Program make_program() {
       actor_critic_entry<A2c, A2cConfig>("a2c", "synchronous advantage actor-critic with GAE, one update per batch"));
   p.algorithms.push_back(actor_critic_entry<Ppo, PpoConfig>(
       "ppo", "proximal policy optimization: each batch learnt several times with clipped ratios, GAE"));
-  p.algorithms.push_back(actor_critic_entry<Appo, AppoConfig>(
-      "appo", "impala with clipped ratios, each batch learnt several times: asynchronous PPO"));
+  p.algorithms.push_back(appo_entry());
   p.algorithms.push_back(ga3c_entry());
   p.algorithms.push_back(pg_entry());
   p.algorithms.push_back(es_entry());
@@ -428,9 +438,22 @@ void check_mask(const EnvSpec& env, const ModelSpec& spec) {
              kActionMask, env.id, spec.num_actions, mask->elements(), dtype_name(mask->dtype));
 }
 
+// Points of schedules at shares of the run become numbers of steps.
+TrainConfig with_schedules_resolved(TrainConfig config) {
+  for (const ConfigField& field : config.settings.fields("")) {
+    const ConfigValue value = field.get();
+    const auto* text = std::get_if<std::string>(&value);
+    if (text && text->find("%:") != std::string::npos) {
+      field.set(resolve_shares(*text, static_cast<double>(config.steps)));
+    }
+  }
+  return config;
+}
+
 }  // namespace
 
-std::unique_ptr<Algorithm> make_learner(const TrainConfig& config, const EnvSpec& env) {
+std::unique_ptr<Algorithm> make_learner(const TrainConfig& given, const EnvSpec& env) {
+  const TrainConfig config = with_schedules_resolved(given);
   const ModelSpec spec = model_spec_of(env);
   const AlgorithmEntry& entry = program().algorithm(config.algorithm);
   check_actions(entry, spec, config.env);

@@ -12,6 +12,14 @@
 namespace parl {
 namespace {
 
+std::vector<std::string> algorithms_that_normalize() {
+  std::vector<std::string> names;
+  for (const AlgorithmEntry& entry : program().algorithms) {
+    if (entry.discount) names.push_back(entry.name);
+  }
+  return names;
+}
+
 void check_learners(const TrainConfig& c, const AlgorithmEntry& entry) {
   PARL_CHECK(c.learners >= 1 && c.learners <= 1'000, "--learners must be 1 to 1000, not {}", c.learners);
   PARL_CHECK(c.learner_timeout > 0, "--learner-timeout must be positive, not {}", c.learner_timeout);
@@ -97,9 +105,12 @@ void TrainConfig::check() const {
              "{} has one network for all agents: leave --policies at shared", algorithm);
   PARL_CHECK(policies == "shared" || learners == 1,
              "--policies independent is for one learner: its agents have learners of their own; leave --learners at 1");
+  PARL_CHECK(max_ahead == 0 || !(entry.central || entry.train),
+             "{}'s workers are never further ahead than the rollouts that they make: leave --max-ahead at 0",
+             algorithm);
   PARL_CHECK((!normalize_observations && !normalize_rewards) || entry.discount,
-             "{} has no --normalize-{}: its targets would change under what it has stored", algorithm,
-             normalize_observations ? "observations" : "rewards");
+             "{} has no --normalize-{}. These have: {}", algorithm, normalize_observations ? "observations" : "rewards",
+             fmt::join(algorithms_that_normalize(), ", "));
   PARL_CHECK(learners == 1 || !(normalize_observations || normalize_rewards),
              "--normalize-{} is for one learner: the statistics of several would differ; leave --learners at 1",
              normalize_observations ? "observations" : "rewards");
