@@ -237,6 +237,10 @@ constexpr const char* kPqnPixel = R"({
   }
 })";
 
+constexpr const char* kBcClassic = R"({
+  "steps": 200000, "model": "mlp", "actors": 1, "envs_per_actor": 16, "rollout_length": 32, "bc": {"lr": 1e-3}
+})";
+
 constexpr const char* kPqnClassic = R"({
   "steps": 500000, "model": "mlp_norm", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 0,
   "pqn": {
@@ -335,6 +339,7 @@ const std::vector<Preset>& presets() {
       {"pqn", "atari", "default of atari:*: 84x84, Nature network with LayerNorm, the authors' settings", kPqnAtari},
       {"pqn", "pixel", "default of pixel:*: small network with LayerNorm, the authors' settings", kPqnPixel},
       {"pqn", "classic", "default of the classic control tasks: small network with LayerNorm", kPqnClassic},
+      {"bc", "classic", "default of the classic control tasks: small network, batches of 512", kBcClassic},
       {"a2c", "pixel", "default of pixel:*: batches of 512", kA2cPixel},
       {"ppo", "pixel", "default of pixel:*: batches of 8,192 learnt four times", kPpoPixel},
       {"ppo", "pendulum", "default of Pendulum-v1: continuous actions, a short horizon", kPpoPendulum},
