@@ -61,14 +61,18 @@ int64_t ReplayBuffer::capacity_bytes() const {
                         : 0;
 }
 
+int64_t ReplayBuffer::bytes_beside_obs(int64_t steps, int64_t action_bytes) const {
+  return steps * (action_bytes + static_cast<int64_t>(sizeof(float) + 2 * sizeof(bool))) +
+         (options_.prioritized ? SumTree::bytes_for(steps) : 0);
+}
+
 ReplayMemory ReplayBuffer::memory_for(const ModelSpec& spec, int64_t length) const {
   const int64_t slots = std::max<int64_t>(options_.capacity / length, 1), steps = slots * length;
   int64_t obs = static_cast<int64_t>(dtype_size(spec.obs_dtype));
   for (const int64_t dim : spec.obs_shape) obs *= dim;
   const int64_t action = spec.action_size > 0 ? spec.action_size * static_cast<int64_t>(sizeof(float))
                                               : static_cast<int64_t>(sizeof(int64_t));
-  const int64_t rest = steps * (action + static_cast<int64_t>(sizeof(float) + 2 * sizeof(bool))) +
-                       (options_.prioritized ? SumTree::bytes_for(steps) : 0);
+  const int64_t rest = bytes_beside_obs(steps, action);
   ReplayMemory out;
   out.least = out.most = rest + slots * (length + 1) * obs;
   if (spec.obs_dtype == DType::kU8 && spec.obs_shape.size() == 3 && spec.obs_shape[2] > 1) {
@@ -107,7 +111,8 @@ void ReplayBuffer::allocate(const Batch& batch) {
   shape.insert(shape.begin(), {slots_, rows()});
   int64_t bytes = at::elementSize(batch.obs.scalar_type());
   for (const int64_t dim : shape) bytes *= dim;
-  check_limit(bytes, "");
+  const int64_t steps = slots_ * length_, action = static_cast<int64_t>(batch.action.nbytes()) / batch.steps();
+  check_limit(bytes + bytes_beside_obs(steps, action), "");
   obs_ = torch::empty(shape, batch.obs.scalar_type());  // pages come as they are written
   std::vector<int64_t> actions = batch.action.sizes().vec();
   actions[0] = slots_;
@@ -122,7 +127,8 @@ void ReplayBuffer::allocate(const Batch& batch) {
 void ReplayBuffer::store_whole() {
   std::vector<int64_t> shape = obs_shape_;
   shape.insert(shape.begin(), {slots_, length_ + 1});
-  check_limit(static_cast<int64_t>(obs_.nbytes()) / rows() * (length_ + 1) * depth_,
+  const int64_t other = capacity_bytes() - static_cast<int64_t>(obs_.nbytes());
+  check_limit(static_cast<int64_t>(obs_.nbytes()) / rows() * (length_ + 1) * depth_ + other,
               " now that an observation was no stack of frames");
   const at::Tensor whole = torch::empty(shape, obs_.scalar_type());
   for (int64_t slot = 0; slot < filled_; ++slot) {

@@ -104,6 +104,7 @@ class ReplayBuffer {
   std::vector<std::pair<const char*, at::Tensor*>> stored();
   void clear();
   void check_limit(int64_t bytes, const char* why) const;
+  int64_t bytes_beside_obs(int64_t steps, int64_t action_bytes) const;
   void allocate(const Batch& batch);
   bool is_frame_stack(const Batch& batch) const;
   void store_whole();  // leaves frame storage

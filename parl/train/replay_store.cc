@@ -34,6 +34,8 @@ std::string megabytes(int64_t bytes) { return fmt::format("{:.1f} MB", static_ca
 
 }  // namespace
 
+bool has_replay(Algorithm& algorithm) { return !parts_of(algorithm).empty(); }
+
 void announce_replay(Algorithm& algorithm, const ModelSpec& spec, const TrainConfig& config) {
   const std::vector<Part> parts = parts_of(algorithm);
   if (parts.empty()) return;

@@ -12,6 +12,9 @@
 
 namespace parl {
 
+// Whether what it learns goes into a buffer first, which lies in main memory wherever the network is.
+bool has_replay(Algorithm& algorithm);
+
 // Logs the size. Throws when the buffer cannot fit into the memory that is available, unless config.ignore_memory;
 // where only the first batch shows whether it does, that batch throws.
 void announce_replay(Algorithm& algorithm, const ModelSpec& spec, const TrainConfig& config);

@@ -13,6 +13,7 @@
 #include "parl/train/central_source.h"
 #include "parl/train/learners.h"
 #include "parl/train/program.h"
+#include "parl/train/replay_store.h"
 #include "parl/train/run_loop.h"
 
 namespace parl {
@@ -155,7 +156,7 @@ void Trainer::learn() {
   rollouts_.clear();  // their memory goes back to the actors while we learn
   LearnStats stats;
   try {
-    const std::string device = device_of(config_);
+    const std::string device = has_replay(*algorithm_) ? "cpu" : device_of(config_);
     stats = algorithm_->learn(device == "cpu" ? batch : batch.to(at::Device(device)), progress_.steps);
   } catch (const NonFiniteError& error) {
     dump_batch(batch, error);
