@@ -141,8 +141,8 @@ struct ArmGru : RecurrentModel {
 };
 
 // Two unrolls of three observations, of which only row 1 * 3 + 1 forbids nothing; the last one forbids everything.
-constexpr bool kLegal[6][4] = {{true, false, true, true}, {false, false, true, false}, {true, true, false, false},
-                               {false, true, false, true}, {true, true, true, true},   {true, true, true, true}};
+constexpr bool kLegal[6][4] = {{true, false, true, true},  {false, false, true, false}, {true, true, false, false},
+                               {false, true, false, true}, {true, true, true, true},    {true, true, true, true}};
 
 Sequence six_rows() {
   Sequence in;

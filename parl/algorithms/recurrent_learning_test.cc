@@ -217,6 +217,7 @@ Batch played_masked(Algorithm& actor, int64_t unrolls, int64_t length, uint64_t 
 
 class MaskedMemory : public ::testing::TestWithParam<std::string> {
  protected:
+  static void SetUpTestSuite() { at::set_num_threads(1); }  // as in a run; more wait for each other on a busy machine
   static std::unique_ptr<ActorCritic> make(std::shared_ptr<Model> model) {
     const std::string name = GetParam();
     if (name == "impala") return std::make_unique<Impala>(std::move(model));
@@ -256,7 +257,8 @@ TEST_P(MaskedMemory, LearnsWhatAMaskByHandLearns) {
 
 TEST_P(MaskedMemory, ContinuesToTheBit) {
   torch::manual_seed(7);
-  const auto first = make(masked(unmasked_lstm(), masked_spec())), second = make(masked(unmasked_lstm(), masked_spec()));
+  const auto first = make(masked(unmasked_lstm(), masked_spec())),
+             second = make(masked(unmasked_lstm(), masked_spec()));
   first->learn(played_masked(*first, 8, 6, 1), 100);
   second->set_weights(first->get_weights());
   second->set_state(first->get_state());

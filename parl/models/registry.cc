@@ -116,7 +116,8 @@ ModelRegistry builtin_models() {
              [](const ModelSpec& spec) { return std::make_shared<CnnNorm>(spec, nature_layers()); });
   add_both(models, "impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256", 256,
            256, [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
-  add_both(models, "dict", "for observations of parts: convolutions for images, a layer for each other part, two for all",
+  add_both(models, "dict",
+           "for observations of parts: convolutions for images, a layer for each other part, two for all",
            DictNet::kFeatures, 128, [](const ModelSpec& spec) { return std::make_shared<DictNet>(spec); });
   return models;
 }

@@ -253,9 +253,8 @@ void CentralSource::answer(Algorithm& algorithm, int64_t& version, const std::ve
     for (const PredictionRequest* r : batch) rows.push_back(r->*part);
     return torch::cat(rows);
   };
-  const ActOutput out =
-      algorithm.act({together(&PredictionRequest::obs), together(&PredictionRequest::uniforms),
-                     together(&PredictionRequest::memory)});
+  const ActOutput out = algorithm.act({together(&PredictionRequest::obs), together(&PredictionRequest::uniforms),
+                                       together(&PredictionRequest::memory)});
   const double seconds = seconds_since(begun) / static_cast<double>(out.logits.size(0));
   int64_t row = 0;
   for (PredictionRequest* r : batch) {

@@ -83,6 +83,12 @@ TEST_P(LearnsToMatch, AndNeverTakesWhatIsForbidden) {
   testing::TempDir dir;
   const Case& c = GetParam();
   TrainConfig config = match_config(c.algorithm, c.actions, c.mask, dir.file("run"));
+  if (c.algorithm == std::string("ga3c")) {  // one pass over each batch: small ones
+    config.rollout_length = 8;
+    for (const auto& [name, value] : {std::pair{"optimizer", "adam"}, {"lr", "5e-3"}}) {
+      config_set(config_fields(config), name, value);
+    }
+  }
   if (c.algorithm == std::string("dqn")) {
     for (const auto& [name, value] : {std::pair{"learn-start", "500"},
                                       {"exploration", "0:1,4000:0.02"},
@@ -140,8 +146,11 @@ TEST_P(RecallsBehindAMask, AndNeverTakesWhatIsForbidden) {
   config.model = "dict_lstm";
   config.steps = 100'000;
   config.until_return = 0.95;
-  for (const auto& [name, value] : {std::pair{"loss-reduction", "mean"}, {"max-grad-norm", "0.5"}, {"optimizer", "adam"},
-                                    {"lr", "3e-3"}, {"eps", "1e-5"}}) {
+  for (const auto& [name, value] : {std::pair{"loss-reduction", "mean"},
+                                    {"max-grad-norm", "0.5"},
+                                    {"optimizer", "adam"},
+                                    {"lr", "3e-3"},
+                                    {"eps", "1e-5"}}) {
     config_set(config_fields(config), name, value);
   }
   double illegal = 0;
@@ -163,7 +172,7 @@ TEST_P(RecallsBehindAMask, AndNeverTakesWhatIsForbidden) {
   options.episodes = 40;
   options.policy = "greedy";
   const EvalSummary eval = evaluate(*load_run(config.run).algorithm, options);
-  EXPECT_EQ(eval.return_mean, 1);
+  EXPECT_NEAR(eval.return_mean, 1, 1e-9);
   for (const Episode& episode : eval.episodes) EXPECT_EQ(episode.scalars.at(0).second, 0);
   const auto policy = load_policy(config.run);
   const auto env = program().envs.make({.id = config.env, .args = config.env_args});
