@@ -77,8 +77,7 @@ int main(int argc, char** argv) {
   if (algorithms.empty()) algorithms = {"impala", "ppo"};
   for (const std::string& algorithm : algorithms) {
     parl::TrainConfig config = parl::train_config_of(R"({"algorithm": ")" + algorithm + R"(", ")" + algorithm + R"(": {
-      "minibatch_of": "unrolls", "loss_reduction": "mean", "max_grad_norm": 0.5,
-      "optimizer": "adam", "lr": 5e-3, "eps": 1e-5}})",
+      "loss_reduction": "mean", "max_grad_norm": 0.5, "optimizer": "adam", "lr": 5e-3, "eps": 1e-5}})",
                                                      "here");
     config.env = "Recall";
     config.model = "memory_net";

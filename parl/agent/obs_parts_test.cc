@@ -122,5 +122,95 @@ TEST(MaskedModel, ForbidsAndIsElseTheModelInside) {
   EXPECT_FALSE(inner->forward(obs).logits.equal(plain.logits));
 }
 
+// A memory of the arm.
+struct ArmGru : RecurrentModel {
+  torch::nn::GRUCell cell{3, 5};
+  torch::nn::Linear policy{5, 4}, value{5, 1};
+  at::Tensor offset;
+  ArmGru() {
+    offset = register_parameter("offset", torch::randn({4}));
+    register_module("cell", cell);
+    register_module("policy", policy);
+    register_module("value", value);
+  }
+  int64_t state_size() const override { return 5; }
+  StepOutput step(const at::Tensor& obs, const at::Tensor& state) override {
+    const at::Tensor h = cell(part_view(obs, find_part(robot(), "arm")), state);
+    return {{policy(h) + offset, value(h).squeeze(-1)}, h};
+  }
+};
+
+// Two unrolls of three observations, of which only row 1 * 3 + 1 forbids nothing; the last one forbids everything.
+constexpr bool kLegal[6][4] = {{true, false, true, true},  {false, false, true, false}, {true, true, false, false},
+                               {false, true, false, true}, {true, true, true, true},    {true, true, true, true}};
+
+Sequence six_rows() {
+  Sequence in;
+  in.obs = torch::zeros({2, 4, 48}, at::kByte).narrow(1, 0, 3);  // as the learner's, which leaves out the last
+  const at::Tensor arms = torch::randn({6, 3});
+  for (int64_t row = 0; row < 6; ++row) {
+    at::Tensor one = torch::zeros({1, 48}, at::kByte);
+    const float* arm = arms.const_data_ptr<float>() + row * 3;
+    put<float>(one, 0, 4, {arm[0], arm[1], arm[2]});
+    for (int64_t a = 0; a < 4; ++a) one[0][40 + a] = row < 5 && kLegal[row][a];
+    in.obs[row / 3][row % 3].copy_(one[0]);
+  }
+  in.state = torch::randn({2, 5});
+  in.reset = torch::tensor({{false, true, false}, {false, false, true}});
+  in.keep = torch::tensor({int64_t{0}, int64_t{4}});
+  return in;
+}
+
+at::Tensor by_hand(const at::Tensor& logits) {
+  const at::Tensor legal = torch::tensor(at::ArrayRef<bool>(&kLegal[0][0], 24)).view({6, 4});
+  return torch::where(legal, logits, torch::full({}, -1e9));
+}
+
+TEST(MaskedModel, ANetworkWithAMemoryKeepsItAndIsMasked) {
+  torch::manual_seed(4);
+  const auto inner = std::make_shared<ArmGru>();
+  const std::shared_ptr<Model> model = masked(inner, robot());
+  RecurrentModel* recurrent = model->recurrent();
+  ASSERT_NE(recurrent, nullptr);
+  EXPECT_EQ(recurrent->state_size(), 5);
+  const Sequence in = six_rows();
+  // One step: the middle observations.
+  const at::Tensor now = in.obs.select(1, 1);
+  const StepOutput plain = inner->step(now, in.state), step = recurrent->step(now, in.state);
+  EXPECT_TRUE(step.state.equal(plain.state));
+  EXPECT_TRUE(step.output.value.equal(plain.output.value));
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t a = 0; a < 4; ++a) {
+      EXPECT_EQ(step.output.logits[b][a].item<float>(),
+                kLegal[b * 3 + 1][a] ? plain.output.logits[b][a].item<float>() : -1e9f);
+    }
+  }
+  // A sequence, and its gradient.
+  const SequenceOutput whole = inner->sequence(in), seen = recurrent->sequence(in);
+  EXPECT_TRUE(seen.output.logits.equal(by_hand(whole.output.logits)));
+  EXPECT_TRUE(seen.output.value.equal(whole.output.value));
+  EXPECT_TRUE(seen.kept.equal(whole.kept));
+  const at::Tensor weight = torch::randn({6, 4}), of_value = torch::randn({6});
+  ((by_hand(whole.output.logits) * weight).sum() + (whole.output.value * of_value).sum()).backward();
+  std::vector<at::Tensor> expected;
+  for (at::Tensor& p : inner->parameters()) {
+    expected.push_back(p.grad().clone());
+    p.mutable_grad() = at::Tensor();
+  }
+  SequenceRecording recorded = recurrent->record_sequence(in);
+  EXPECT_TRUE(recorded.recording->output().logits.equal(by_hand(whole.output.logits).detach()));
+  EXPECT_TRUE(recorded.kept.equal(whole.kept));
+  recorded.recording->backward(weight, of_value);
+  const auto parameters = model->parameters();
+  ASSERT_EQ(parameters.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(at::allclose(parameters[i].grad(), expected[i])) << i;
+  // Weights have the inner model's names and are its own.
+  EXPECT_EQ(model->get_weights().entries[0].name, "offset");
+  model->set_weights(masked(std::make_shared<ArmGru>(), robot())->get_weights());
+  EXPECT_FALSE(inner->step(now, in.state).output.value.equal(plain.output.value));
+  EXPECT_THROW(MaskedModel(inner, robot()), Error);
+  EXPECT_THROW(MaskedRecurrent(std::make_shared<ArmNet>(), robot()), Error);
+}
+
 }  // namespace
 }  // namespace parl

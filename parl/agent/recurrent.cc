@@ -11,7 +11,7 @@ at::Tensor RecurrentModel::initial_state(int64_t n) const { return torch::zeros(
 PolicyValue RecurrentModel::forward(const at::Tensor&) {
   raise(
       "this network has a memory, so that forward(obs) says nothing: use step(obs, state) or sequence(), and an "
-      "algorithm that learns sequences (impala, a2c, ppo)");
+      "algorithm that learns sequences (impala, appo, a2c, ppo, ga3c)");
 }
 
 SequenceOutput RecurrentModel::sequence(const Sequence& in) {

@@ -32,14 +32,20 @@ void ActorCriticConfig::check() const {
   if (!entropy_schedule.empty()) Schedule{entropy_schedule};
 }
 
+void ActorCriticConfig::settle(Model& model) {
+  if (minibatch_of != MinibatchOf::kAuto) return;
+  minibatch_of = model.recurrent() ? MinibatchOf::kUnrolls : MinibatchOf::kSteps;
+}
+
 ActorCritic::ActorCritic(std::shared_ptr<Model> model, ActorCriticConfig config, ReplicaFactory replicas,
                          const std::string& device)
     : model_(std::move(model)), config_(std::move(config)), replicas_(std::move(replicas)), device_(device) {
   PARL_CHECK(model_ != nullptr, "an algorithm needs a model");
   config_.check();
+  config_.settle(*model_);
   PARL_CHECK(!model_->recurrent() || config_.minibatch_of == MinibatchOf::kUnrolls,
-             "a network with a memory learns from whole unrolls: use --minibatch-of unrolls (and --minibatches at most "
-             "actors x environments), or a network without a memory");
+             "a network with a memory learns from whole unrolls: leave --minibatch-of out (auto) or use --minibatch-of "
+             "unrolls, with --minibatches at most actors x environments; or use a network without a memory");
   model_->to(at::Device(device_));
   model_->eval();  // acting and learning must see the same network, or ratios are not 1 at lag 0
 }

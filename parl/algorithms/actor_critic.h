@@ -9,6 +9,7 @@
 //            recomputed at the start of each pass (one more forward) or of the first one only (recompute_targets);
 //            advantages are normalised over the whole batch. Minibatches are less correlated, so few environments
 //            suffice; feed-forward networks only
+//   auto     steps, but unrolls for a network with a memory
 // A network with a memory (agent/recurrent.h) learns from whole unrolls, each from the memory that its rollout stored;
 // gradients go back through time to the unroll's beginning.
 // Each minibatch is split over `learner_threads` replicas that read the same parameters; their gradients are added in
@@ -37,8 +38,8 @@ enum class Reduction { kSum, kMean };
 PARL_CONFIG_ENUM(Reduction, (kSum, "sum"), (kMean, "mean"));
 enum class OptimizerKind { kRmsprop, kAdam };
 PARL_CONFIG_ENUM(OptimizerKind, (kRmsprop, "rmsprop"), (kAdam, "adam"));
-enum class MinibatchOf { kUnrolls, kSteps };
-PARL_CONFIG_ENUM(MinibatchOf, (kUnrolls, "unrolls"), (kSteps, "steps"));
+enum class MinibatchOf { kUnrolls, kSteps, kAuto };
+PARL_CONFIG_ENUM(MinibatchOf, (kUnrolls, "unrolls"), (kSteps, "steps"), (kAuto, "auto"));
 enum class Estimator { kVtrace, kGae };
 
 // Every setting of the family. An algorithm's config derives from it, sets its defaults and lists the fields that are
@@ -82,6 +83,8 @@ struct ActorCriticConfig {
 
   // Throws parl::Error naming the field.
   void check() const;
+  // Decides what is left open (auto) for the network that is learnt. ActorCritic does it with its own copy.
+  void settle(Model& model);
 };
 
 // The items of a PARL_CONFIG list that algorithms share.
@@ -101,7 +104,9 @@ struct ActorCriticConfig {
       (adam_beta2, "Adam's decay of the squared gradient")
 #define PARL_ACTOR_CRITIC_PASSES_FIELDS                                                                               \
   (epochs, "passes over each batch"), (minibatches, "optimizer steps per pass: the batch is cut into so many parts"), \
-      (minibatch_of, "what a minibatch is drawn from: whole unrolls, or single steps (targets once per pass)"),       \
+      (minibatch_of,                                                                                                  \
+       "what a minibatch is drawn from: whole unrolls, or single steps (targets once per pass); auto: steps, but "    \
+       "unrolls for a network with a memory"),                                                                        \
       (recompute_targets,                                                                                             \
        "targets anew for every pass (minibatches of unrolls: for each), instead of those before the first pass"),     \
       (target_kl,                                                                                                     \

@@ -17,7 +17,7 @@ struct AppoConfig : ActorCriticConfig {
     eps = 1e-5;
     epochs = 2;
     minibatches = 4;
-    minibatch_of = MinibatchOf::kSteps;
+    minibatch_of = MinibatchOf::kAuto;
     clip = 0.2;
     normalize_advantage = true;
   }

@@ -19,7 +19,7 @@ struct PpoConfig : ActorCriticConfig {
     eps = 1e-5;
     epochs = 4;
     minibatches = 4;
-    minibatch_of = MinibatchOf::kSteps;
+    minibatch_of = MinibatchOf::kAuto;
     recompute_targets = false;
     clip = 0.2;
     normalize_advantage = true;

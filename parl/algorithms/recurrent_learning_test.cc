@@ -6,15 +6,20 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "parl/agent/masked_model.h"
 #include "parl/agent/recurrent.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/a2c.h"
 #include "parl/algorithms/actor_critic.h"
+#include "parl/algorithms/appo.h"
+#include "parl/algorithms/ga3c.h"
 #include "parl/algorithms/impala.h"
 #include "parl/algorithms/learn_stat.h"
 #include "parl/algorithms/ppo.h"
 #include "parl/algorithms/reference_file.h"
 #include "parl/core/error_of.h"
+#include "parl/models/dict_net.h"
 #include "parl/models/lstm.h"
 #include "parl/models/mlp.h"
 
@@ -79,10 +84,10 @@ TEST(Recurrent, LearnEqualsPyTorch) {
 // -------------------------------------------------------------------------------------------------- other promises
 
 // A batch that `actor` acted in, with ends of every kind, from memories that are not zero.
-Batch played(Algorithm& actor, int64_t unrolls, int64_t length, uint64_t seed) {
+Batch played(Algorithm& actor, int64_t unrolls, int64_t length, uint64_t seed, const at::Tensor& obs = {}) {
   torch::manual_seed(seed);
   Batch b;
-  b.obs = torch::randn({unrolls, length + 1, 5});
+  b.obs = obs.defined() ? obs : torch::randn({unrolls, length + 1, 5});
   b.state = torch::randn({unrolls, actor.model().recurrent()->state_size()}) * 0.5;
   b.terminated = torch::rand({unrolls, length}) < 0.1;
   b.truncated = torch::rand({unrolls, length}) < 0.1;
@@ -144,8 +149,132 @@ TEST(Recurrent, ContinuesToTheBit) {
   }
 }
 
+// Where nobody says what minibatches are of, the network does.
+TEST(Recurrent, AutoIsUnrollsForAMemoryAndElseSteps) {
+  torch::manual_seed(1);
+  PpoConfig open, unrolls;
+  EXPECT_EQ(open.minibatch_of, MinibatchOf::kAuto);
+  unrolls.minibatch_of = MinibatchOf::kUnrolls;
+  Ppo first(make_lstm(false), open), second(make_lstm(false), unrolls);
+  second.set_weights(first.get_weights());
+  const Batch batch = played(first, 8, 6, 1);
+  EXPECT_EQ(first.learn(batch, 0), second.learn(batch, 0));
+  open.settle(first.model());
+  EXPECT_EQ(open.minibatch_of, MinibatchOf::kUnrolls);
+  Mlp mlp(ModelSpec{{5}, DType::kF32, 3, 0});
+  PpoConfig steps;
+  steps.settle(mlp);
+  EXPECT_EQ(steps.minibatch_of, MinibatchOf::kSteps);
+  unrolls.settle(mlp);
+  EXPECT_EQ(unrolls.minibatch_of, MinibatchOf::kUnrolls);  // what was said stays
+}
+
+// ------------------------------------------------------------------------------------------------------ with a mask
+
+// Five quantities and a mask of three actions.
+ModelSpec masked_spec() {
+  ModelSpec spec{{24}, DType::kU8, 3, 0};
+  spec.parts = {{"x", DType::kF32, {5}, 0}, {"action_mask", DType::kU8, {3}, 20}};
+  return spec;
+}
+
+// The unmasked network, step by step, and the mask by the bytes.
+struct ByHand : RecurrentModel {
+  std::shared_ptr<Model> inner;
+  explicit ByHand(std::shared_ptr<Model> network) : inner(std::move(network)) { register_module("inner", inner); }
+  int64_t state_size() const override { return inner->recurrent()->state_size(); }
+  StepOutput step(const at::Tensor& obs, const at::Tensor& state) override {
+    StepOutput out = inner->recurrent()->step(obs, state);
+    out.output.logits = torch::where(obs.narrow(1, 20, 3) > 0, out.output.logits, torch::full({}, -1e9));
+    return out;
+  }
+};
+
+std::shared_ptr<Model> unmasked_lstm() {
+  const ModelSpec spec = masked_spec();
+  return std::make_shared<LstmModel>(spec, std::make_shared<DictNet>(trunk_spec(spec)), DictNet::kFeatures, kUnits);
+}
+
+// With observations of parts; of every mask at least one action is legal.
+at::Tensor masked_rows(const at::Tensor& x) {
+  const at::Tensor rows = torch::zeros({x.size(0), x.size(1), 24}, at::kByte);
+  rows.narrow(2, 0, 20).copy_(x.contiguous().view(at::kByte));
+  at::Tensor legal = torch::rand({x.size(0), x.size(1), 3}) < 0.6;
+  legal.select(2, 0).logical_or_(legal.any(2).logical_not());
+  rows.narrow(2, 20, 3).copy_(legal);
+  return rows;
+}
+
+Batch played_masked(Algorithm& actor, int64_t unrolls, int64_t length, uint64_t seed) {
+  torch::manual_seed(seed);
+  const at::Tensor obs = masked_rows(torch::randn({unrolls, length + 1, 5}));
+  Batch b = played(actor, unrolls, length, seed, obs);
+  b.final_obs = masked_rows(torch::randn({b.final_index.numel(), 1, 5})).squeeze(1);
+  const at::Tensor taken = b.obs.narrow(1, 0, length).narrow(2, 20, 3).gather(2, b.action.unsqueeze(2));
+  EXPECT_TRUE(taken.all().item<bool>()) << "a forbidden action was taken";
+  return b;
+}
+
+class MaskedMemory : public ::testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() { at::set_num_threads(1); }  // as in a run; more wait for each other on a busy machine
+  static std::unique_ptr<ActorCritic> make(std::shared_ptr<Model> model) {
+    const std::string name = GetParam();
+    if (name == "impala") return std::make_unique<Impala>(std::move(model));
+    if (name == "appo") return std::make_unique<Appo>(std::move(model));
+    if (name == "a2c") return std::make_unique<A2c>(std::move(model));
+    if (name == "ga3c") return std::make_unique<Ga3c>(std::move(model));
+    return std::make_unique<Ppo>(std::move(model));
+  }
+};
+
+// Learning through the mask is learning with logits that are masked by hand, over batches with ends of both kinds.
+TEST_P(MaskedMemory, LearnsWhatAMaskByHandLearns) {
+  torch::manual_seed(6);
+  const auto plain = unmasked_lstm(), hand_plain = unmasked_lstm();
+  const auto model = masked(plain, masked_spec());
+  hand_plain->set_weights(plain->get_weights());
+  const auto learner = make(model), hand = make(std::make_shared<ByHand>(hand_plain));
+  const auto forbidden = [](const Batch& b) { return (b.obs.narrow(2, 20, 3) == 0).sum().item<int64_t>(); };
+  for (uint64_t update = 0; update < 3; ++update) {
+    const Batch batch = played_masked(*learner, 6, 9, 10 + update);
+    EXPECT_GT(forbidden(batch), 40);
+    EXPECT_GT(batch.final_index.numel(), 0);
+    const LearnStats a = learner->learn(batch, 0), b = hand->learn(batch, 0);
+    for (const char* name : {"loss", "entropy", "grad_norm", "value_loss"}) {
+      EXPECT_NEAR(stat(a, name), stat(b, name), 1e-4 * (1 + std::abs(stat(b, name)))) << name;
+    }
+    if (stat(a, "passes") == 1) {
+      EXPECT_LT(stat(a, "rho_max_deviation"), 1e-4);  // the policy that acted
+    }
+  }
+  const Weights a = plain->get_weights(), b = hand_plain->get_weights();
+  for (size_t i = 0; i < a.entries.size(); ++i) {
+    EXPECT_TRUE(at::allclose(tensor_view(a.entries[i].array), tensor_view(b.entries[i].array), 1e-3, 1e-4))
+        << a.entries[i].name;
+  }
+}
+
+TEST_P(MaskedMemory, ContinuesToTheBit) {
+  torch::manual_seed(7);
+  const auto first = make(masked(unmasked_lstm(), masked_spec())),
+             second = make(masked(unmasked_lstm(), masked_spec()));
+  first->learn(played_masked(*first, 8, 6, 1), 100);
+  second->set_weights(first->get_weights());
+  second->set_state(first->get_state());
+  const Batch batch = played_masked(*first, 8, 6, 2);
+  EXPECT_EQ(first->learn(batch, 200), second->learn(batch, 200));
+  const Weights a = first->get_weights(), b = second->get_weights();
+  for (size_t i = 0; i < a.entries.size(); ++i) EXPECT_TRUE(a.entries[i].array == b.entries[i].array);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, MaskedMemory, ::testing::Values("impala", "appo", "a2c", "ga3c", "ppo"),
+                         [](const auto& info) { return info.param; });
+
 TEST(Recurrent, ErrorsSayWhatToDo) {
-  EXPECT_THAT(error_of([] { Ppo(make_lstm(false), PpoConfig{}); }), testing::HasSubstr("--minibatch-of unrolls"));
+  PpoConfig steps;
+  steps.minibatch_of = MinibatchOf::kSteps;
+  EXPECT_THAT(error_of([&] { Ppo(make_lstm(false), steps); }), testing::HasSubstr("--minibatch-of unrolls"));
   Impala impala(make_lstm(false));
   EXPECT_THAT(error_of([&] { impala.sample(torch::randn({2, 5}), torch::rand({2})); }), testing::HasSubstr("state"));
   Batch batch = played(impala, 3, 4, 1);

@@ -12,7 +12,7 @@
 namespace parl {
 namespace {
 
-constexpr int64_t kImageFeatures = 128, kFeatures = 64, kJoint = 128;
+constexpr int64_t kImageFeatures = 128, kPartFeatures = 64;
 
 // All but the last layer, which would be a convolution over the whole rest: a linear layer here.
 std::vector<ConvLayer> convolutions_for(const ObsPart& part) {
@@ -49,10 +49,11 @@ DictNet::DictNet(const ModelSpec& spec) : spec_(spec) {
     features += inputs_.back().linear.weight.size(0);
   }
   PARL_CHECK(!inputs_.empty(), "the observation is nothing but a mask of actions");
-  joint_ = add_linear("joint", features, kJoint, kReluGain);
-  policy_ = add_linear("policy", kJoint, is_gaussian() ? spec.action_size : spec.num_actions, kPolicyGain);
+  joint_ = add_linear("joint", features, kFeatures, kReluGain);
+  if (spec.headless()) return;
+  policy_ = add_linear("policy", kFeatures, is_gaussian() ? spec.action_size : spec.num_actions, kPolicyGain);
   if (is_gaussian()) log_std_ = register_parameter("log_std", torch::zeros({spec.action_size}));
-  value_ = add_linear("value", kJoint, 1, 1.0);
+  value_ = add_linear("value", kFeatures, 1, 1.0);
 }
 
 DictNet::Layer DictNet::add_linear(const std::string& name, int64_t in, int64_t out, double gain) {
@@ -82,7 +83,7 @@ DictNet::Input DictNet::add_input(const ObsPart& part, const std::string& name) 
     const int64_t width =
         part.choices.empty() ? part.elements() : std::accumulate(part.choices.begin(), part.choices.end(), int64_t{0});
     PARL_CHECK(width > 0, "the part '{}' of the observation is empty", part.name);
-    input.linear = add_linear(name, width, kFeatures, kReluGain);
+    input.linear = add_linear(name, width, kPartFeatures, kReluGain);
     return input;
   }
   int64_t height = part.shape[0], width = part.shape[1], channels = part.shape[2];
@@ -116,6 +117,7 @@ PolicyValue DictNet::forward(const at::Tensor& obs) {
   std::vector<at::Tensor> features;
   for (const Input& input : inputs_) features.push_back(embed(input, obs));
   const at::Tensor x = at::linear(at::cat(features, 1), joint_.weight, joint_.bias).tanh();
+  if (spec_.headless()) return {x, at::Tensor()};
   at::Tensor policy = at::linear(x, policy_.weight, policy_.bias);
   if (is_gaussian()) policy = at::cat({policy, log_std_.expand_as(policy)}, 1);
   return {policy, at::linear(x, value_.weight, value_.bias).squeeze(-1)};

@@ -3,10 +3,10 @@
 // Every part is embedded by itself: an image [H, W, C] of uint8 or float32 by convolutions (those of nature,
 // impala_shallow or minatar, by its size) and a linear layer of 128; quantities (float32 or whole numbers) and numbers
 // to choose by (one-hot) by a linear layer of 64, tanh. Side by side they go through one layer of 128, tanh, to the
-// policy and the value. A part `action_mask` is left out: a MaskedModel uses it. Quantities come as they are: an
-// environment should keep them near -1..1.
-// Weights: "<part>_conv1.weight", "<part>.weight", "joint.weight", "policy.weight", "value.weight", ... and "log_std"
-// for continuous actions; what no name may hold ('.', '/') becomes '_'. Thread rule: one thread at a time.
+// policy and the value, or ends there as the trunk of a memory (dict_lstm). A part `action_mask` is left out: a
+// MaskedModel uses it. Quantities come as they are: an environment should keep them near -1..1. Weights:
+// "<part>_conv1.weight", "<part>.weight", "joint.weight", "policy.weight", "value.weight", ... and "log_std" for
+// continuous actions; what no name may hold ('.', '/') becomes '_'. Thread rule: one thread at a time.
 #pragma once
 
 #include <string>
@@ -18,6 +18,7 @@ namespace parl {
 
 class DictNet : public Model {
  public:
+  static constexpr int64_t kFeatures = 128;  // of the joint layer
   explicit DictNet(const ModelSpec& spec);
   PolicyValue forward(const at::Tensor& obs) override;
   bool is_gaussian() const override { return spec_.action_size > 0; }

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "parl/agent/recurrent.h"
 #include "parl/agent/safetensors.h"
 #include "parl/core/check.h"
 #include "parl/models/policy.h"
@@ -51,6 +52,41 @@ TEST(DictNet, IsTheDefaultForPartsAndTakesThemAll) {
   }
   obs[1][5'080 + 1] = 0;
   EXPECT_EQ(model->forward(obs).logits[1][1].item<float>(), -1e9f);
+}
+
+// Behind a mask, too: a memory, whose policy never takes what is forbidden, through a file and back.
+TEST(DictNet, HasAFormWithAMemory) {
+  const ModelSpec spec = spec_of_parts();
+  torch::manual_seed(3);
+  const auto model = builtin_models().make("dict_lstm", spec);
+  ASSERT_NE(model->recurrent(), nullptr);
+  EXPECT_EQ(model->recurrent()->state_size(), 256);
+  EXPECT_EQ(model->action_choices(), spec.action_choices);
+  std::vector<std::string> names;
+  for (const auto& item : model->named_parameters()) names.push_back(item.key());
+  for (const char* name : {"trunk.board_conv1.weight", "trunk.joint.weight", "lstm.weight_hh", "policy.bias"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+  EXPECT_EQ(std::find(names.begin(), names.end(), "trunk.policy.weight"), names.end());
+  const std::string file = (std::filesystem::temp_directory_path() / "parl_dict_lstm_test.safetensors").string();
+  save_safetensors(file, model->get_weights(), policy_metadata("dict_lstm", spec));
+  const auto policy = load_policy(file);
+  std::filesystem::remove(file);
+  at::Tensor memory = model->recurrent()->initial_state(1);
+  const torch::NoGradGuard no_grad;
+  for (int step = 0; step < 12; ++step) {
+    at::Tensor obs = torch::randint(0, 256, {1, spec.obs_shape[0]}, at::kByte);
+    obs.narrow(1, 4'800, 268).zero_();  // the board and the arm: no NaN
+    obs.narrow(1, 5'072, 8).zero_();
+    obs.narrow(1, 5'080, 5).fill_(1);
+    const int64_t forbidden = step % 3;
+    obs[0][5'080 + forbidden] = 0;
+    const StepOutput out = model->recurrent()->step(obs, memory);
+    EXPECT_EQ(out.output.logits[0][forbidden].item<float>(), -1e9f);
+    memory = out.state;
+    EXPECT_TRUE(policy->forward(obs).logits.equal(out.output.logits)) << step;
+  }
+  EXPECT_GT(memory.abs().max().item<float>(), 0.01);
 }
 
 TEST(DictNet, OthersSayThatTheyTakeNoParts) {

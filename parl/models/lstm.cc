@@ -149,14 +149,32 @@ class LstmRecording : public Recording {
   at::Tensor features_;
 };
 
-}  // namespace
-
-std::pair<at::Tensor, at::Tensor> lstm_steps(const at::Tensor& input, const at::Tensor& state, const at::Tensor& reset,
-                                             const at::Tensor& weight) {
+void check_steps(const at::Tensor& input, const at::Tensor& state, const at::Tensor& weight) {
   PARL_CHECK(input.dim() == 3 && input.size(2) == weight.size(0) && weight.size(0) == 4 * weight.size(1),
              "an LSTM takes gates [B, L, 4H] and weights [4H, H]");
   PARL_CHECK(state.dim() == 2 && state.size(0) == input.size(0) && state.size(1) == 2 * weight.size(1),
              "an LSTM of {} units takes a memory of [{}, {}]", weight.size(1), input.size(0), 2 * weight.size(1));
+}
+
+// One step for acting: lstm_steps() where nothing is kept for a gradient. input [N, 4H], state [N, 2H];
+// gives the memory after it.
+at::Tensor act_step(const at::Tensor& input, const at::Tensor& state, const at::Tensor& weight) {
+  const int64_t rows = input.size(0), size = weight.size(1);
+  const at::Tensor gates = at::addmm(input, state.narrow(1, 0, size), weight.t());
+  const at::Tensor next = at::empty({rows, 2 * size}, state.options()), tanh_c = at::empty_like(next);
+  const float carried = 1;
+  float* h = next.mutable_data_ptr<float>();
+  internal::lstm_forward({rows, size, gates.mutable_data_ptr<float>(), gates.stride(0),
+                          state.const_data_ptr<float>() + size, state.stride(0), &carried, 0, h, h + size,
+                          tanh_c.mutable_data_ptr<float>(), next.stride(0)});
+  return next;
+}
+
+}  // namespace
+
+std::pair<at::Tensor, at::Tensor> lstm_steps(const at::Tensor& input, const at::Tensor& state, const at::Tensor& reset,
+                                             const at::Tensor& weight) {
+  check_steps(input, state, weight);
   auto out = Steps::apply(input, state, reset, weight);
   return {out[0], out[1]};
 }
@@ -200,6 +218,11 @@ PolicyValue LstmModel::heads(const at::Tensor& h) const {
 
 StepOutput LstmModel::step(const at::Tensor& obs, const at::Tensor& state) {
   const at::Tensor input = at::linear(trunk_->forward(obs).logits, weight_ih_, bias_);
+  check_steps(input.unsqueeze(1), state, weight_hh_);
+  if (!at::GradMode::is_enabled() && input.is_cpu() && input.scalar_type() == at::kFloat) {
+    const at::Tensor next = act_step(input, state.contiguous(), weight_hh_);
+    return {heads(next.narrow(1, 0, hidden_)), next};
+  }
   const at::Tensor none = torch::zeros({obs.size(0), 1}, state.options().dtype(at::kBool));
   const auto [h, c] = lstm_steps(input.unsqueeze(1), state, none, weight_hh_);
   return {heads(h.squeeze(1)), at::cat({h, c}, 2).squeeze(1)};

@@ -91,8 +91,13 @@ TEST(LstmModel, SequencesEqualSteps) {
     recorded.recording->backward(d_logits, d_value);
     for (const auto& [key, gradient] : take_gradients(*model)) expect_close(gradient, gradients.at(key), key, 1e-4);
 
+    const StepOutput step = lstm.step(in.obs.select(1, 0), in.state);  // under autograd
     const torch::NoGradGuard no_grad;
     expect_close(lstm.sequence(in).output.logits, expected.output.logits, "logits without gradient");
+    const StepOutput acted = lstm.step(in.obs.select(1, 0), in.state);
+    expect_close(acted.state, step.state.detach(), "memory of acting", 1e-6);
+    expect_close(acted.output.logits, step.output.logits.detach(), "logits of acting", 1e-6);
+    expect_close(acted.output.value, step.output.value.detach(), "value of acting", 1e-6);
   }
 }
 

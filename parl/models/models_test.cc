@@ -260,10 +260,10 @@ TEST(Models, PythonGetsEqualOutputs) {
 
 TEST(Registry, NamesDefaultsAndErrors) {
   ModelRegistry models = builtin_models();
-  EXPECT_THAT(models.names(), testing::ElementsAre("atari42", "atari42_lstm", "dict", "impala_deep", "impala_deep_lstm",
-                                                   "impala_shallow", "impala_shallow_lstm", "minatar", "minatar_lstm",
-                                                   "minatar_norm", "mlp", "mlp256", "mlp64", "mlp_lstm", "mlp_norm",
-                                                   "nature", "nature_lstm", "nature_norm"));
+  EXPECT_THAT(models.names(), testing::ElementsAre("atari42", "atari42_lstm", "dict", "dict_lstm", "impala_deep",
+                                                   "impala_deep_lstm", "impala_shallow", "impala_shallow_lstm",
+                                                   "minatar", "minatar_lstm", "minatar_norm", "mlp", "mlp256", "mlp64",
+                                                   "mlp_lstm", "mlp_norm", "nature", "nature_lstm", "nature_norm"));
   EXPECT_EQ(default_model_for({{4}, DType::kF32, 2, 0}), "mlp");
   EXPECT_EQ(default_model_for(image_spec(42)), "atari42");
   EXPECT_EQ(default_model_for(image_spec(84)), "nature");

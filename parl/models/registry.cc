@@ -35,7 +35,7 @@ void ModelRegistry::add(const std::string& name, const std::string& help, ModelF
   ModelFactory whole = [factory = std::move(factory)](const ModelSpec& spec) {
     std::shared_ptr<Model> model = factory(spec);
     PARL_CHECK(model != nullptr, "a model's factory made none");
-    if (spec.action_mask()) model = std::make_shared<MaskedModel>(std::move(model), spec);
+    if (spec.action_mask()) model = masked(std::move(model), spec);
     model->set_action_choices(spec.action_choices);
     return model;
   };
@@ -116,8 +116,9 @@ ModelRegistry builtin_models() {
              [](const ModelSpec& spec) { return std::make_shared<CnnNorm>(spec, nature_layers()); });
   add_both(models, "impala_deep", "Espeholt et al. 2018, deep: 15 convolutions in residual blocks, linear 256", 256,
            256, [](const ModelSpec& spec) { return std::make_shared<ImpalaDeep>(spec); });
-  models.add("dict", "for observations of parts: convolutions for images, a layer for each other part, two for all",
-             [](const ModelSpec& spec) { return std::make_shared<DictNet>(spec); });
+  add_both(models, "dict",
+           "for observations of parts: convolutions for images, a layer for each other part, two for all",
+           DictNet::kFeatures, 128, [](const ModelSpec& spec) { return std::make_shared<DictNet>(spec); });
   return models;
 }
 

@@ -76,24 +76,6 @@ struct Actor::Impl {
     started = true;
   }
 
-  Rollout allocate() const {
-    const int64_t B = config.envs, T = config.length;
-    Rollout r;
-    r.actor = config.actor;
-    r.version = version;
-    r.obs = Array::empty(envs->spec().observation.dtype, obs_shape({B, T + 1}));
-    Shape action = {B, T};
-    const auto numbers = static_cast<int64_t>(spec.action_choices.size());
-    if (spec.action_size + numbers > 0) action.push_back(spec.action_size + numbers);  // floats, or several numbers
-    r.action = Array::empty(spec.action_size > 0 ? DType::kF32 : DType::kI64, action);
-    r.behaviour_logits = Array::empty(DType::kF32, {B, T, spec.policy_size()});
-    r.reward = Array::empty(DType::kF32, {B, T});
-    r.terminated = Array::empty(DType::kBool, {B, T});
-    r.truncated = Array::empty(DType::kBool, {B, T});
-    if (memory.defined()) r.state = to_array(memory);
-    return r;
-  }
-
   // Acts on row t of every environment and stores what was done.
   ActOutput act(Rollout& r, const at::Tensor& obs, int64_t t) {
     draw_uniforms(samplers, uniforms);
@@ -155,7 +137,8 @@ struct Actor::Impl {
     PARL_CHECK_GE(version, 0, "an actor needs weights before it can act");
     if (recorded) return sample_recorded(start);
     start_if_new();
-    Rollout r = allocate();
+    Rollout r = new_rollout(config, spec, memory);
+    r.version = version;
     r.sequence = sequence++;
     const size_t bytes = obs_bytes();
     const auto T = static_cast<size_t>(config.length);

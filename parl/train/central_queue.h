@@ -29,13 +29,15 @@ struct PredictionRequest {
   int actor = 0;
   at::Tensor obs;                             // [B, ...obs_shape]
   at::Tensor uniforms;                        // [B] or [B, A]: Algorithm::sample()'s
+  at::Tensor memory;                          // [B, S]: a recurrent network's, before obs; undefined: it has none
   std::optional<Versioned<Weights>> weights;  // to act with exactly these; empty: the newest
 
   // The answer.
-  at::Tensor action;     // [B] int64 or [B, A] float32
-  at::Tensor logits;     // [B, A] float32
-  int64_t version = -1;  // of the weights that acted
-  double seconds = 0;    // its share of the forward pass
+  at::Tensor action;       // [B] int64, [B, K] int64 or [B, A] float32
+  at::Tensor logits;       // [B, A] float32
+  at::Tensor next_memory;  // [B, S]: after obs; rows of the whole batch's
+  int64_t version = -1;    // of the weights that acted
+  double seconds = 0;      // its share of the forward pass
   std::exception_ptr error;
 
   // The queue's own.

@@ -73,6 +73,7 @@ CentralSource::CentralSource(RemoteManager& manager, Options options, CentralOpt
     lane.config = configs[i];
     lane.simulator = std::move(remotes[i]);
     lane.samplers = make_samplers(configs[i]);
+    lane.memory = make_memory(algorithms_[0]->model(), configs[i].envs);
     lane.sequence = options.first_sequence;
     lanes_.push_back(std::move(lane));
   }
@@ -92,6 +93,12 @@ void CentralSource::restore(const std::vector<ActorState>& states, std::vector<R
     if (!state.has_env_state) continue;
     lane.simulator->load_state({true, state.env_state});
     lane.obs = state.obs;
+    if (lane.memory.defined()) {
+      const at::Tensor memory = to_tensor(state.memory);
+      PARL_CHECK(memory.sizes() == lane.memory.sizes(),
+                 "the saved actor's network had another memory: continue with the same --model");
+      lane.memory = memory;
+    }
     lane.started = true;
   }
   for (Rollout& r : waiting) {
@@ -139,9 +146,11 @@ std::optional<Rollout> CentralSource::make_rollout(Lane& lane, const Versioned<W
   const auto begun = Clock::now();
   if (!lane.started) {
     lane.obs = call(lane, [](auto simulator) { return simulator->reset(); });
+    forget_where(lane.memory, [](int64_t) { return true; });  // of a simulator that is gone
     lane.started = true;
   }
-  Rollout r = allocate(lane);
+  Rollout r = new_rollout(lane.config, spec_, lane.memory);
+  r.version = std::numeric_limits<int64_t>::max();  // of the oldest step
   const int64_t B = lane.config.envs, T = lane.config.length;
   std::vector<std::pair<int64_t, std::vector<std::byte>>> finals;  // (b * T + t, observation)
   for (int64_t t = 0; t < T; ++t) {
@@ -150,27 +159,12 @@ std::optional<Rollout> CentralSource::make_rollout(Lane& lane, const Versioned<W
     if (!act(lane, weights, r, t, action)) return std::nullopt;
     const Array actions = to_array(action);
     SimulatorStep step = call(lane, [&](auto simulator) { return simulator->step(actions); });
-    record(step, r, t, finals);
+    record(step, lane, r, t, finals);
     lane.obs = std::move(step.obs);
   }
   scatter_rows(lane.obs.data(), r.obs.data(), B, T + 1, T, row_bytes(lane.obs));
   write_finals(finals, spec_, r);
   r.wall_seconds = seconds_since(begun);
-  return r;
-}
-
-Rollout CentralSource::allocate(const Lane& lane) const {
-  const int64_t B = lane.config.envs, T = lane.config.length;
-  Rollout r;
-  r.actor = lane.config.actor;
-  r.version = std::numeric_limits<int64_t>::max();  // of the oldest step
-  r.obs = Array::empty(spec_.obs_dtype, obs_shape(spec_, {B, T + 1}));
-  r.action =
-      spec_.action_size > 0 ? Array::empty(DType::kF32, {B, T, spec_.action_size}) : Array::empty(DType::kI64, {B, T});
-  r.behaviour_logits = Array::empty(DType::kF32, {B, T, spec_.policy_size()});
-  r.reward = Array::empty(DType::kF32, {B, T});
-  r.terminated = Array::empty(DType::kBool, {B, T});
-  r.truncated = Array::empty(DType::kBool, {B, T});
   return r;
 }
 
@@ -181,6 +175,7 @@ bool CentralSource::act(Lane& lane, const Versioned<Weights>& weights, Rollout& 
   request.obs = tensor_view(lane.obs);
   request.uniforms = make_uniforms(spec_, lane.config.envs);
   draw_uniforms(lane.samplers, request.uniforms);
+  request.memory = lane.memory;
   if (options_.deterministic || options_.on_policy) request.weights = weights;
   if (!predictions_.ask(request)) return false;
   action = request.action.contiguous();
@@ -192,18 +187,21 @@ bool CentralSource::act(Lane& lane, const Versioned<Weights>& weights, Rollout& 
   };
   scatter(action, r.action);
   scatter(logits, r.behaviour_logits);
+  if (request.next_memory.defined()) lane.memory = request.next_memory.clone();
   r.version = std::min(r.version, request.version);
   r.act_seconds += request.seconds;
   return true;
 }
 
-void CentralSource::record(const SimulatorStep& step, Rollout& r, int64_t t,
+void CentralSource::record(const SimulatorStep& step, Lane& lane, Rollout& r, int64_t t,
                            std::vector<std::pair<int64_t, std::vector<std::byte>>>& finals) const {
   const int64_t B = r.unrolls(), T = r.length();
   for (const auto& [from, to] : {std::pair{&step.reward, &r.reward}, std::pair{&step.terminated, &r.terminated},
                                  std::pair{&step.truncated, &r.truncated}}) {
     scatter_rows(from->data(), to->data(), B, T, t, row_bytes(*from));
   }
+  forget_where(lane.memory,
+               [&](int64_t b) { return step.terminated.data<bool>()[b] || step.truncated.data<bool>()[b]; });
   for (int64_t i = 0; i < step.final_index.size(); ++i) {
     const size_t bytes = row_bytes(step.final_obs);
     const std::byte* last = step.final_obs.data() + static_cast<size_t>(i) * bytes;
@@ -249,19 +247,21 @@ void CentralSource::answer(Algorithm& algorithm, int64_t& version, const std::ve
     version = weights.version();
   }
   const auto begun = Clock::now();
-  std::vector<at::Tensor> obs, uniforms;
-  for (const PredictionRequest* r : batch) {
-    obs.push_back(r->obs);
-    uniforms.push_back(r->uniforms);
-  }
-  const bool alone = batch.size() == 1;
-  const ActOutput out = algorithm.sample(alone ? obs[0] : torch::cat(obs), alone ? uniforms[0] : torch::cat(uniforms));
+  const auto together = [&](at::Tensor PredictionRequest::*part) {
+    if (batch.size() == 1 || !(batch[0]->*part).defined()) return batch[0]->*part;
+    std::vector<at::Tensor> rows;
+    for (const PredictionRequest* r : batch) rows.push_back(r->*part);
+    return torch::cat(rows);
+  };
+  const ActOutput out = algorithm.act({together(&PredictionRequest::obs), together(&PredictionRequest::uniforms),
+                                       together(&PredictionRequest::memory)});
   const double seconds = seconds_since(begun) / static_cast<double>(out.logits.size(0));
   int64_t row = 0;
   for (PredictionRequest* r : batch) {
     const int64_t rows = r->obs.size(0);
     r->action = out.action.narrow(0, row, rows).cpu();
     r->logits = out.logits.narrow(0, row, rows);
+    if (out.state.defined()) r->next_memory = out.state.narrow(0, row, rows);
     r->version = version;
     r->seconds = seconds * static_cast<double>(rows);
     row += rows;
@@ -291,6 +291,7 @@ bool CentralSource::barrier(std::vector<ActorState>& states, std::vector<Rollout
     if (envs.known) {
       state.env_state = std::move(envs.bytes);
       state.obs = lane.obs;
+      if (lane.memory.defined()) state.memory = to_array(lane.memory);
     }
     states.push_back(std::move(state));
   }

@@ -10,9 +10,12 @@
 //   on_policy, deterministic   one version per rollout. Deterministic batches are lock-step: same seeds, same numbers
 //   as
 //                   with actors of their own, but for the rounding of other batch sizes
+// A recurrent network's memory stays here, with the environments' rows: it goes along with each request, so that any
+// predictor may answer, and is zero where an episode begins. The rollout stores the one before its first observation.
+// Where the weights change within a rollout, the memory is that of the policies that acted.
 // A simulator that fails (its process died in the middle of a step, its environment threw, it took too long) is
 // replaced, with fresh streams, and its unfinished rollout begins again; see RolloutSource::Options::max_replacements.
-// Thread rule: rollout_source.h's. Recurrent policies have no place for their state here.
+// Thread rule: rollout_source.h's.
 #pragma once
 
 #include <functional>
@@ -63,16 +66,16 @@ class CentralSource : public RolloutSource {
     ActorConfig config;
     Remote<Simulator> simulator;
     std::vector<CounterRng> samplers;
-    Array obs;  // [B, ...]: the observations to act on next
+    Array obs;          // [B, ...]: the observations to act on next
+    at::Tensor memory;  // [B, S]: a recurrent network's before them; else undefined
     bool started = false;
     int64_t sequence = 0, last_version = -1;
   };
   void drive(int actor);
   // Empty: the source was stopped.
   std::optional<Rollout> make_rollout(Lane& lane, const Versioned<Weights>& weights);
-  Rollout allocate(const Lane& lane) const;
   bool act(Lane& lane, const Versioned<Weights>& weights, Rollout& rollout, int64_t t, at::Tensor& action);
-  void record(const SimulatorStep& step, Rollout& rollout, int64_t t,
+  void record(const SimulatorStep& step, Lane& lane, Rollout& rollout, int64_t t,
               std::vector<std::pair<int64_t, std::vector<std::byte>>>& finals) const;
   bool replace(Lane& lane, const std::exception& error);
   template <typename F>

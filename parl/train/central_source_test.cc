@@ -32,12 +32,13 @@ using testing::TempDir;
 
 constexpr int kActors = 3;
 
-std::vector<ActorConfig> configs(const std::string& env, int64_t envs, int64_t length) {
+std::vector<ActorConfig> configs(const std::string& env, int64_t envs, int64_t length,
+                                 const std::string& model = "mlp") {
   std::vector<ActorConfig> out;
   for (int i = 0; i < kActors; ++i) {
     ActorConfig c;
     c.env = env;
-    c.model = "mlp";
+    c.model = model;
     c.algorithm = "ga3c";
     c.actor = i;
     c.envs = envs;
@@ -53,19 +54,20 @@ std::vector<ActorConfig> configs(const std::string& env, int64_t envs, int64_t l
 struct Central {
   explicit Central(const std::vector<ActorConfig>& configs, RolloutSource::Options options = {},
                    CentralOptions central = {})
-      : env(program().envs.make({.id = configs[0].env, .args = configs[0].env_args})->spec()) {
+      : env(program().envs.make({.id = configs[0].env, .args = configs[0].env_args})->spec()), model(configs[0].model) {
     options.actors = kActors;
     const ModelSpec spec = model_spec_of(env);
     source = std::make_unique<CentralSource>(manager, options, central, configs, env, [&] {
-      return program().algorithm("ga3c").make_actor(program().models.make("mlp", spec), Ga3cConfig{});
+      return program().algorithm("ga3c").make_actor(program().models.make(model, spec), Ga3cConfig{});
     });
   }
   Weights weights(uint64_t seed = 5) const {
     torch::manual_seed(seed);
-    return program().models.make("mlp", model_spec_of(env))->get_weights();
+    return program().models.make(model, model_spec_of(env))->get_weights();
   }
   RemoteManager manager{"thread"};
   EnvSpec env;
+  std::string model;
   std::unique_ptr<CentralSource> source;
 };
 
@@ -120,11 +122,12 @@ TEST(CentralSource, ShapesEndsAndContinuity) {
   EXPECT_LE(stats[0].second, 6);
 }
 
-// The same seeds give what actors with networks of their own give.
+// The same seeds give what actors with networks of their own give, the memories that they start from included.
 TEST(CentralSource, LockStepEqualsActors) {
-  for (const char* env : {"CartPole-v1", "Pendulum-v1"}) {
-    SCOPED_TRACE(env);
-    const auto actors = configs(env, 2, 60);
+  for (const auto& [env, model] : {std::pair{"CartPole-v1", "mlp"}, std::pair{"Pendulum-v1", "mlp"},
+                                   std::pair{"CartPole-v1", "mlp_lstm"}, std::pair{"Pendulum-v1", "mlp_lstm"}}) {
+    SCOPED_TRACE(fmt::format("{} {}", env, model));
+    const auto actors = configs(env, 2, 60, model);
     Central central(actors, lock_step());
     RemoteManager manager("thread");
     RolloutSource::Options options = lock_step();
@@ -147,6 +150,10 @@ TEST(CentralSource, LockStepEqualsActors) {
         EXPECT_TRUE(at::allclose(tensor_view(a.obs), tensor_view(b.obs), 2e-2, 2e-2));
         EXPECT_TRUE(at::allclose(tensor_view(a.behaviour_logits), tensor_view(b.behaviour_logits), 2e-2, 2e-2));
         EXPECT_TRUE(at::allclose(tensor_view(a.reward), tensor_view(b.reward), 2e-2, 2e-2));
+        ASSERT_EQ(a.state.shape(), b.state.shape());
+        if (central.model == "mlp") continue;
+        EXPECT_TRUE(at::allclose(tensor_view(a.state), tensor_view(b.state), 2e-2, 2e-2));
+        EXPECT_EQ(tensor_view(a.state).abs().max().item<float>() > 0.01, k > 0);
       }
     }
     central.source->stop();

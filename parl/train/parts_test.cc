@@ -83,6 +83,12 @@ TEST_P(LearnsToMatch, AndNeverTakesWhatIsForbidden) {
   testing::TempDir dir;
   const Case& c = GetParam();
   TrainConfig config = match_config(c.algorithm, c.actions, c.mask, dir.file("run"));
+  if (c.algorithm == std::string("ga3c")) {  // one pass over each batch: small ones
+    config.rollout_length = 8;
+    for (const auto& [name, value] : {std::pair{"optimizer", "adam"}, {"lr", "5e-3"}}) {
+      config_set(config_fields(config), name, value);
+    }
+  }
   if (c.algorithm == std::string("dqn")) {
     for (const auto& [name, value] : {std::pair{"learn-start", "500"},
                                       {"exploration", "0:1,4000:0.02"},
@@ -125,8 +131,63 @@ TEST_P(LearnsToMatch, AndNeverTakesWhatIsForbidden) {
 
 INSTANTIATE_TEST_SUITE_P(All, LearnsToMatch,
                          ::testing::Values(Case{"ppo", "switches", false}, Case{"impala", "several", true},
-                                           Case{"dqn", "one", true}),
+                                           Case{"ga3c", "several", true}, Case{"dqn", "one", true}),
                          [](const auto& info) { return info.param.algorithm; });
+
+// A memory and a mask at once: what is to be done at the end was shown at the beginning, and of the three actions one
+// is forbidden at every step.
+class RecallsBehindAMask : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(RecallsBehindAMask, AndNeverTakesWhatIsForbidden) {
+  testing::TempDir dir;
+  TrainConfig config = match_config(GetParam(), "one", true, dir.file("run"));
+  config.env = "Recall-v0";
+  config.env_args = {{"mask", "true"}, {"length", "4"}};
+  config.model = "dict_lstm";
+  config.steps = 100'000;
+  config.until_return = 0.95;
+  for (const auto& [name, value] : {std::pair{"loss-reduction", "mean"},
+                                    {"max-grad-norm", "0.5"},
+                                    {"optimizer", "adam"},
+                                    {"lr", "3e-3"},
+                                    {"eps", "1e-5"}}) {
+    config_set(config_fields(config), name, value);
+  }
+  double illegal = 0;
+  int64_t episodes = 0;
+  TrainHooks hooks;
+  hooks.show_status = false;
+  hooks.on_episode = [&](const Episode& episode, int64_t) {
+    ++episodes;
+    illegal += episode.scalars.at(0).second;
+  };
+  const TrainSummary summary = train(config, hooks);
+  EXPECT_EQ(summary.stop_reason, "until_return") << "after " << summary.steps << " steps";
+  EXPECT_GT(episodes, 100);
+  EXPECT_EQ(illegal, 0);
+
+  EvalOptions options;
+  options.env = config.env;
+  options.env_args = config.env_args;
+  options.episodes = 40;
+  options.policy = "greedy";
+  const EvalSummary eval = evaluate(*load_run(config.run).algorithm, options);
+  EXPECT_NEAR(eval.return_mean, 1, 1e-9);
+  for (const Episode& episode : eval.episodes) EXPECT_EQ(episode.scalars.at(0).second, 0);
+  const auto policy = load_policy(config.run);
+  const auto env = program().envs.make({.id = config.env, .args = config.env_args});
+  std::vector<std::byte> obs(env->spec().observation.bytes());
+  for (uint64_t episode = 0; episode < 20; ++episode) {
+    env->reset(episode, obs);
+    policy->reset();
+    StepResult result;
+    while (!result.done()) result = env->step(Action::discrete(policy->act(obs)), obs);
+    EXPECT_EQ(result.reward, 1) << episode;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, RecallsBehindAMask, ::testing::Values("impala", "a2c", "ppo", "appo", "ga3c"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace parl

@@ -20,7 +20,7 @@ constexpr const char* kPong = R"({
     "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
     "entropy_schedule": "0:0.01,2e6:0",
     "optimizer": "adam", "lr": 1e-3, "eps": 1e-5, "lr_schedule": "0:1e-3,2.5e6:1e-4", "epochs": 4, "minibatches": 8,
-    "minibatch_of": "steps", "clip": 0.2, "normalize_advantage": true, "learner_threads": 2
+    "minibatch_of": "auto", "clip": 0.2, "normalize_advantage": true, "learner_threads": 2
   }
 })";
 
@@ -61,7 +61,7 @@ constexpr const char* kPixel = R"({
   "steps": 2000000, "model": "auto", "actors": 2, "envs_per_actor": 32, "rollout_length": 128, "max_lag": 0,
   "impala": {
     "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
-    "optimizer": "adam", "lr": 3e-3, "eps": 1e-5, "epochs": 4, "minibatches": 16, "minibatch_of": "steps", "clip": 0.2,
+    "optimizer": "adam", "lr": 3e-3, "eps": 1e-5, "epochs": 4, "minibatches": 16, "minibatch_of": "auto", "clip": 0.2,
     "normalize_advantage": true
   }
 })";
@@ -72,7 +72,7 @@ constexpr const char* kImpalaAppo = R"({
   "actors": 2, "envs_per_actor": 8, "rollout_length": 128, "max_lag": 2,
   "impala": {
     "gamma": 0.99, "lambda": 0.95, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
-    "optimizer": "adam", "lr": 5e-4, "eps": 1e-5, "epochs": 2, "minibatches": 8, "minibatch_of": "steps", "clip": 0.2,
+    "optimizer": "adam", "lr": 5e-4, "eps": 1e-5, "epochs": 2, "minibatches": 8, "minibatch_of": "auto", "clip": 0.2,
     "normalize_advantage": true
   }
 })";

@@ -52,11 +52,12 @@ void check_on_policy(const TrainConfig& run) {
 
 void check_minibatches(const TrainConfig& run, const ActorCriticConfig& config) {
   const int64_t unrolls = run.rollouts_per_batch() * run.envs_per_actor;
-  const bool of_steps = config.minibatch_of == MinibatchOf::kSteps;
+  const bool of_steps = config.minibatch_of != MinibatchOf::kUnrolls;  // of auto steps are the most
   const int64_t items = of_steps ? unrolls * run.rollout_length : unrolls;
   PARL_CHECK(config.learner_threads <= 1'000, "--learner-threads must be at most 1000, not {}", config.learner_threads);
-  PARL_CHECK(config.minibatches <= items, "--minibatches {} are more than the {} {} of a batch", config.minibatches,
-             items, of_steps ? "steps" : "unrolls (actors x environments)");
+  PARL_CHECK(config.minibatches <= items, "--minibatches {} are more than the {} {} of a batch: use at most so many",
+             config.minibatches, items,
+             of_steps ? "steps" : "unrolls (actors x environments, which --minibatch-of unrolls draws from)");
 }
 
 // A member of the actor-critic family: its class, its settings.
@@ -77,6 +78,7 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
     check_minibatches(run, config);
     if (config.estimator == Estimator::kGae) check_on_policy(run);
   };
+  entry.settle = [](AnyConfig& settings, Model& model) { settings.as<Config>().settle(model); };
   entry.make_learner = [](const ModelFactory& factory, const ModelSpec& spec, const TrainConfig& run) {
     Config config = run.settings.as<Config>();
     if (config.shuffle_seed == 0) config.shuffle_seed = run.seed;
@@ -125,7 +127,6 @@ AlgorithmEntry ga3c_entry() {
     config.check();
     check_minibatches(run, config);
   };
-  entry.recurrent = false;  // predictions are made for whoever is there: no memories
   entry.discount = {};
   entry.central = [](const TrainConfig& run) {
     const Ga3cConfig& config = run.settings.as<Ga3cConfig>();

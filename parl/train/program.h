@@ -54,6 +54,8 @@ struct AlgorithmEntry {
   std::function<double(const AnyConfig& settings)> discount;
   // Throws when the settings do not fit each other or the run. May be empty.
   std::function<void(const TrainConfig&)> check;
+  // Decides what the settings leave open ("auto") once there is a network; the run stores what came out. May be empty.
+  std::function<void(AnyConfig& settings, Model& model)> settle;
   // What its networks are made for, where that is not what the environment wants: more outputs, say. May be empty.
   std::function<ModelSpec(const ModelSpec&, const AnyConfig& settings)> network_spec;
   // Entries of the weights' file that tell load_policy() how to act from such outputs (models/policy.h). May be empty.

@@ -203,7 +203,34 @@ TEST(Recurrent, WhatDoesNotFitIsSaidAtTheStart) {
   EXPECT_THAT(error_of([&] { run(c); }), ::testing::AllOf(HasSubstr("mlp_lstm"), HasSubstr("impala")));
   c = program().config_of("ppo");
   c.env = "CartPole-v1", c.model = "mlp_lstm", c.run = dir.file("ppo");
+  c.settings.as<PpoConfig>().minibatch_of = MinibatchOf::kSteps;
   EXPECT_THAT(error_of([&] { run(c); }), HasSubstr("--minibatch-of unrolls"));
+  c.settings.as<PpoConfig>().minibatch_of = MinibatchOf::kAuto;
+  c.settings.as<PpoConfig>().minibatches = 33;  // of 2 x 16 unrolls
+  EXPECT_THAT(error_of([&] { run(c); }), HasSubstr("--minibatches 33 are more than the 32 unrolls"));
+  EXPECT_FALSE(std::filesystem::exists(c.run));
+}
+
+// What minibatches are of follows from the network where nobody says it; the run's files say what came out.
+TEST(Recurrent, WhatMinibatchesAreOfIsChosenAndStored) {
+  TempDir dir;
+  for (const auto& [name, model, of] :
+       {std::tuple{"ppo", "mlp_lstm", "unrolls"}, {"appo", "mlp_lstm", "unrolls"}, {"ppo", "mlp", "steps"}}) {
+    SCOPED_TRACE(fmt::format("{} {}", name, model));
+    TrainConfig c = program().config_of(name);
+    c.env = "CartPole-v1", c.model = model, c.run = dir.file(std::string(name) + model);
+    c.envs_per_actor = 4, c.rollout_length = 16, c.steps = 256;
+    EXPECT_EQ(config_text(config_find(config_fields(c), "minibatch-of")->get()), "auto");
+    run(c);
+    for (const std::string& file : {c.run + "/config.json", *latest_checkpoint(c.run) + "/config.json"}) {
+      TrainConfig stored = train_config_of(read_file(file), file);
+      EXPECT_EQ(config_text(config_find(config_fields(stored), "minibatch-of")->get()), of);
+    }
+    EXPECT_THAT(read_file(c.run + "/log.txt"), HasSubstr(fmt::format("auto stands for --minibatch-of {}", of)));
+    c.steps = 512;  // the same command goes on
+    EXPECT_EQ(run(c).steps, 512);
+    EXPECT_GT(load_run(c.run).steps, 256);
+  }
 }
 
 }  // namespace

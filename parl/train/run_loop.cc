@@ -27,7 +27,23 @@ std::unique_ptr<Algorithm> learner_of(TrainConfig& c, const EnvSpec& env) {
   at::set_num_threads(1);  // learner threads are the algorithm's own
   torch::manual_seed(static_cast<uint64_t>(c.seed));
   if (c.model == "auto") c.model = default_model_for(model_spec_of(env));
-  return make_learner(c, env);
+  std::unique_ptr<Algorithm> learner = make_learner(c, env);
+  if (const auto& settle = program().algorithm(c.algorithm).settle) {
+    settle(c.settings, learner->model());
+    c.check();
+  }
+  return learner;
+}
+
+// The flags that would have said what was left open: "--model mlp --minibatch-of steps".
+std::string settled(TrainConfig given, TrainConfig now) {
+  std::string flags;
+  const ConfigFields before = config_fields(given), after = config_fields(now);
+  for (size_t i = 0; i < after.size(); ++i) {
+    const std::string value = config_text(after[i].get());
+    if (value != config_text(before[i].get())) flags += fmt::format(" --{} {}", after[i].flag, value);
+  }
+  return flags;
 }
 
 }  // namespace
@@ -56,13 +72,14 @@ RunLoop::RunLoop(const TrainConfig& config, const TrainHooks& hooks, std::shared
     progress_.partial_row = false;
   }
   if (team_.leads()) log_ = std::make_unique<RunLog>(run_dir_, config_, start, hooks_.show_status);
-  announce();
+  announce(config);
 }
 
 RunLoop::~RunLoop() = default;
 
-void RunLoop::announce() const {
+void RunLoop::announce(const TrainConfig& given) const {
   log().info("environment: {}", env_spec_.contract);
+  if (const std::string flags = settled(given, config_); !flags.empty()) log().info("auto stands for{}", flags);
   log().info("model {}: {} parameters; algorithm {}; device {}", config_.network(),
              algorithm_->model().parameter_count(), config_.algorithm, config_.device);
   log().info("{} actors x {} environments, {} steps per unroll, engine {}{}; seed {}; run {}", config_.actors,

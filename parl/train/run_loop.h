@@ -70,7 +70,7 @@ class RunLoop {
   PhaseSeconds phases_;          // of this command
 
  private:
-  void announce() const;
+  void announce(const TrainConfig& given) const;
   void join_team();
   void restore();
   void init_from(const std::string& checkpoint);

@@ -21,15 +21,20 @@ inline at::Tensor make_memory(Model& model, int64_t envs) {
   return recurrent ? recurrent->initial_state(envs) : at::Tensor();
 }
 
-// Of a memory after a step: zeros where an episode ended with it. May be undefined; else contiguous, on the CPU.
-inline void forget_ended(at::Tensor& memory, std::span<const StepResult> results) {
+// Of a memory after a step: zeros in the rows i for which `ended(i)`, those of episodes that the step ended. May be
+// undefined; else contiguous, on the CPU.
+template <typename Ended>
+void forget_where(at::Tensor& memory, const Ended& ended) {
   if (!memory.defined()) return;
-  const int64_t size = memory.size(1);
-  float* row = memory.mutable_data_ptr<float>();
-  for (const StepResult& result : results) {
-    if (result.done()) std::fill_n(row, size, 0.0f);
-    row += size;
+  const int64_t rows = memory.size(0), size = memory.size(1);
+  float* data = memory.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < rows; ++i) {
+    if (ended(i)) std::fill_n(data + i * size, size, 0.0f);
   }
+}
+
+inline void forget_ended(at::Tensor& memory, std::span<const StepResult> results) {
+  forget_where(memory, [&](int64_t i) { return results[static_cast<size_t>(i)].done(); });
 }
 
 // A place for what Algorithm::sample() takes: [N], [N, K] for actions of K numbers, or [N, A] for continuous actions.

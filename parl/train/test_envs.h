@@ -76,40 +76,57 @@ class ScriptedEnv : public Env {
 };
 
 // A cue, 1 or -1, is shown at the first step alone and must be repeated at the last: reward 1 if it is, -1 if not.
-// obs = {cue, whether this is the last step}. Without a memory the mean is 0.
+// obs = {cue, whether this is the last step}. Without a memory the mean is 0. `mask`: obs = Dict of that, "cue", and a
+// mask over three actions, which forbids the third at the last step and any one before; a forbidden one costs 1 and is
+// counted in the scalar "illegal".
 class RecallEnv : public Env {
  public:
-  explicit RecallEnv(int64_t length) : length_(length) {
+  RecallEnv(int64_t length, bool mask) : length_(length), mask_(mask) {
     spec_.id = "Recall-v0";
-    spec_.observation = Box{DType::kF32, {2}, {-1}, {1}};
-    spec_.action = Discrete{2};
-    spec_.contract = fmt::format("Recall-v0, {} steps", length);
+    const Box cue{DType::kF32, {2}, {-1}, {1}};
+    spec_.observation = cue;
+    spec_.action = Discrete{mask ? 3 : 2};
+    if (mask) spec_.set_observation(Dict{{{"cue", cue}, {kActionMask, MultiBinary{3}}}});
+    spec_.contract = fmt::format("Recall-v0, {} steps{}", length, mask ? ", with a mask" : "");
   }
   const EnvSpec& spec() const override { return spec_; }
   void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) override {
     if (seed) rng_ = CounterRng(*seed, 0);
     cue_ = static_cast<int64_t>(rng_.below(2));
-    step_ = 0;
+    step_ = illegal_ = 0;
     write(obs);
   }
   StepResult step(const Action& action, std::span<std::byte> obs) override {
     StepResult r;
     r.terminated = ++step_ == length_;
     if (r.terminated) r.reward = action.index == cue_ ? 1.0f : -1.0f;
+    if (action.index == forbidden_) {
+      r.reward -= 1;
+      ++illegal_;
+    }
     write(obs);
     return r;
   }
+  void scalars(std::vector<std::pair<std::string, double>>& out) const override {
+    if (mask_) out.emplace_back("illegal", static_cast<double>(illegal_));
+  }
 
  private:
-  void write(std::span<std::byte> obs) const {
+  void write(std::span<std::byte> obs) {
+    if (mask_) write_padding(obs, spec_.parts);
     const float values[2] = {step_ == 0 ? (cue_ ? 1.0f : -1.0f) : 0.0f, step_ == length_ - 1 ? 1.0f : 0.0f};
     std::memcpy(obs.data(), values, sizeof(values));
+    if (!mask_) return;
+    forbidden_ = step_ == length_ - 1 ? 2 : static_cast<int64_t>(rng_.below(3));
+    const auto mask = part_of<uint8_t>(obs, spec_.part(kActionMask));
+    for (int64_t i = 0; i < 3; ++i) mask[static_cast<size_t>(i)] = i != forbidden_;
   }
 
   EnvSpec spec_;
   int64_t length_;
+  bool mask_;
   CounterRng rng_{0, 0};
-  int64_t cue_ = 0, step_ = 0;
+  int64_t cue_ = 0, step_ = 0, forbidden_ = -1, illegal_ = 0;
 };
 
 inline std::unique_ptr<Env> make_match(const EnvRequest& r) {
@@ -124,8 +141,10 @@ inline void register_test_envs(Program& p) {
   p.envs.add("Match-v0", "do what the observation shows", make_match,
              {{"actions", "one", "one, several, switches"}, {"mask", "false", "of legal actions"}});
   p.envs.add("Recall-v0", "the first observation's cue is wanted at the last",
-             [](const EnvRequest& r) { return std::make_unique<RecallEnv>(arg_int(r.args, "length", 6)); },
-             {{"length", "6", "steps per episode"}});
+             [](const EnvRequest& r) {
+               return std::make_unique<RecallEnv>(arg_int(r.args, "length", 6), arg_bool(r.args, "mask", false));
+             },
+             {{"length", "6", "steps per episode"}, {"mask", "false", "of legal actions"}});
   p.envs.add("Scripted-v0", "numbers that can be foreseen",
              [](const EnvRequest& r) {
                const auto text = [&](const char* name) { return r.args.count(name) ? r.args.at(name) : std::string(); };
