@@ -2,14 +2,18 @@
 // whole episodes, in a program with the whole command line.
 //   own_algorithm train reinforce --env CartPole-v1 --model mlp --until-return 195
 //   own_algorithm train reinforce --help        shows --whiten-returns and the others
+//   own_algorithm check                         the suite that every algorithm of PARL passes
 #include <torch/torch.h>
 
+#include <iostream>
 #include <memory>
+#include <string>
 
 #include "cli/command_line.h"
 #include "parl/agent/algorithm.h"
 #include "parl/agent/categorical.h"
 #include "parl/agent/optimizer.h"
+#include "parl/train/algorithm_conformance.h"
 #include "parl/train/program.h"
 #include "parl/train/train_config.h"
 
@@ -124,5 +128,10 @@ int main(int argc, char** argv) {
     entry.run_defaults = R"({"max_lag": 0, "rollout_length": 256})";  // on-policy, and long enough for whole episodes
     program.algorithms.push_back(std::move(entry));
   });
+  if (argc == 2 && std::string(argv[1]) == "check") {
+    parl::check_algorithm(parl::program().algorithm("reinforce"), parl::program().config_of("reinforce"));
+    std::cout << "reinforce keeps the contract of parl/agent/algorithm.h\n";
+    return 0;
+  }
   return parl::command_line(argc, argv);
 }

@@ -4,14 +4,15 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "parl/algorithms/a2c.h"
-#include "parl/algorithms/off_policy.h"
+#include "parl/algorithms/pg.h"
 #include "parl/algorithms/ppo.h"
-#include "parl/algorithms/replay.h"
 #include "parl/core/check.h"
 #include "parl/core/error_of.h"
 #include "parl/models/policy.h"
+#include "parl/train/algorithm_conformance.h"
 #include "parl/train/presets.h"
 #include "parl/train/program.h"
 #include "parl/train/train_test_util.h"
@@ -20,6 +21,7 @@
 namespace parl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::TempDir;
 
@@ -28,11 +30,6 @@ std::string algorithm_of(const std::string& variant) { return variant.substr(0, 
 
 // Those whose policies are tanh of their networks take no discrete actions: they have a task of their own.
 bool is_continuous(const std::string& algorithm) { return program().algorithm(algorithm_of(algorithm)).tanh_policy; }
-ModelSpec spec_for(const std::string& algorithm) {
-  if (is_continuous(algorithm)) return {{4}, DType::kF32, 0, 1, {-1}, {1}};
-  return {{4}, DType::kF32, 3, 0};
-}
-const char* model_for(const std::string& algorithm) { return is_continuous(algorithm) ? "mlp64" : "mlp"; }
 
 TrainConfig config_for(const std::string& variant) {
   const std::string algorithm = algorithm_of(variant);
@@ -43,95 +40,13 @@ TrainConfig config_for(const std::string& variant) {
   return config;
 }
 
-std::unique_ptr<Algorithm> make_learner(const std::string& variant) {
-  torch::manual_seed(4);
-  return program()
-      .algorithm(algorithm_of(variant))
-      .make_learner(program().models.factory(model_for(variant)), spec_for(variant), config_for(variant));
-}
-
-// What a checkpoint carries: weights, state, and the replay buffer where there is one.
-void continue_from(Algorithm& from, Algorithm& to) {
-  to.set_weights(from.get_weights());
-  to.set_state(from.get_state());
-  auto* owner = dynamic_cast<ReplayOwner*>(&from);
-  if (!owner) return;
-  const TempDir dir;
-  owner->replay().save(dir.file("replay"));
-  dynamic_cast<ReplayOwner&>(to).replay().load(dir.file("replay"));
-}
-
-// Uniform numbers for n actions.
-at::Tensor uniforms_for(const Algorithm& algorithm, int64_t n) {
-  return dynamic_cast<const OffPolicy*>(&algorithm) ? torch::rand({n, 1}) : torch::rand({n});
-}
-
-// Unrolls that the algorithm acted in itself: action 1 is worth 1, any other nothing (a continuous one loses its
-// distance to 0.5), and every step ends.
-Batch bandit(Algorithm& algorithm, int64_t unrolls, int64_t length, uint64_t seed) {
-  torch::manual_seed(seed);
-  Batch b;
-  b.obs = torch::randn({unrolls, length + 1, 4});
-  const ActOutput out =
-      algorithm.sample(b.obs.narrow(1, 0, length).reshape({-1, 4}), uniforms_for(algorithm, unrolls * length));
-  const bool continuous = out.action.dim() == 2;
-  b.action = continuous ? out.action.view({unrolls, length, 1}) : out.action.view({unrolls, length});
-  b.behaviour_logits = out.logits.view({unrolls, length, -1});
-  b.reward = continuous ? 1 - (b.action.squeeze(2) - 0.5).abs() : b.action.eq(1).to(at::kFloat);
-  b.terminated = torch::ones({unrolls, length}, at::kBool);
-  b.truncated = torch::zeros({unrolls, length}, at::kBool);
-  b.final_index = torch::zeros({0}, at::kLong);
-  b.version = torch::zeros({unrolls}, at::kLong);
-  return b;
-}
-
 const std::vector<std::string> kAll = {"impala", "a2c",  "ppo", "appo", "ga3c", "pg", "dqn", "dqn rainbow_classic",
                                        "pqn",    "ddpg", "td3", "sac"};
 
 class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(EveryAlgorithm, FindsTheActionThatPays) {
-  auto learner = make_learner(GetParam());
-  for (uint64_t i = 0; i < 60; ++i) learner->learn(bandit(*learner, 8, 16, i), static_cast<int64_t>(i) * 1'000);
-  const Batch last = bandit(*learner, 8, 16, 1000);
-  EXPECT_GT(last.reward.mean().item<double>(), is_continuous(GetParam()) ? 0.8 : 0.9);  // noise costs about 0.1
-  const ActOutput greedy = learner->predict(last.obs.select(1, 0));
-  if (is_continuous(GetParam())) {
-    EXPECT_LT((greedy.action - 0.5).abs().max().item<double>(), 0.2);
-    return;
-  }
-  EXPECT_TRUE(greedy.action.eq(1).all().item<bool>());
-}
-
-TEST_P(EveryAlgorithm, ContinuesToTheBit) {
-  auto whole = make_learner(GetParam()), part = make_learner(GetParam());
-  const Batch first = bandit(*whole, 8, 16, 1), second = bandit(*whole, 8, 16, 2);
-  whole->learn(first, 5'000);
-  part->learn(first, 5'000);
-  auto continued = make_learner(GetParam());
-  continue_from(*part, *continued);
-  const LearnStats a = whole->learn(second, 5'128), b = continued->learn(second, 5'128);
-  EXPECT_EQ(a, b);
-  const Weights left = whole->get_weights(), right = continued->get_weights();
-  ASSERT_EQ(left.entries.size(), right.entries.size());
-  for (size_t i = 0; i < left.entries.size(); ++i) {
-    EXPECT_TRUE(left.entries[i].array == right.entries[i].array) << left.entries[i].name;
-  }
-}
-
-TEST_P(EveryAlgorithm, ActorActsAsTheLearner) {
-  auto learner = make_learner(GetParam());
-  for (uint64_t i = 0; i < 3; ++i) learner->learn(bandit(*learner, 4, 8, i), 50'000);
-  const AlgorithmEntry& entry = program().algorithm(algorithm_of(GetParam()));
-  const AnyConfig settings = config_for(GetParam()).settings;
-  auto actor = entry.make_actor(
-      program().models.make(model_for(GetParam()), entry.spec_for(spec_for(GetParam()), settings)), settings);
-  actor->set_weights(learner->get_weights());
-  const at::Tensor obs = torch::randn({16, 4}), uniforms = uniforms_for(*learner, 16);
-  const ActOutput a = learner->sample(obs, uniforms), b = actor->sample(obs, uniforms);
-  EXPECT_TRUE(a.action.equal(b.action));
-  EXPECT_TRUE(a.logits.equal(b.logits));
-  EXPECT_TRUE(learner->predict(obs).action.equal(actor->predict(obs).action));
+TEST_P(EveryAlgorithm, KeepsTheContract) {
+  check_algorithm(program().algorithm(algorithm_of(GetParam())), config_for(GetParam()));
 }
 
 class DiscreteAlgorithm : public EveryAlgorithm {};  // for the others: continuous_control_test.cc
@@ -148,16 +63,6 @@ TEST_P(DiscreteAlgorithm, LearnsCartPole) {
   EXPECT_EQ(train(config, hooks).stop_reason, "until_return");
 }
 
-TEST_P(EveryAlgorithm, SettingsTravelThroughJson) {
-  TrainConfig config = config_for(GetParam());
-  config_set(config_fields(config), "lr", "0.125");
-  const std::string json = config_to_json(config_fields(config));
-  EXPECT_THAT(json, HasSubstr("\"" + algorithm_of(GetParam()) + "\": {"));
-  TrainConfig read = train_config_of(json, "here");
-  EXPECT_EQ(read.algorithm, algorithm_of(GetParam()));
-  EXPECT_TRUE(config_differences(config_fields(config), config_fields(read)).empty());
-}
-
 std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), ' ', '_');
@@ -167,6 +72,49 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(kAll), test_name);
 INSTANTIATE_TEST_SUITE_P(All, DiscreteAlgorithm,
                          ::testing::Values("impala", "a2c", "ppo", "dqn", "dqn rainbow_classic", "pqn"), test_name);
+
+// Each breaks one promise; what check_algorithm() says of it.
+template <typename Broken>
+std::string verdict() {
+  AlgorithmEntry entry = program().algorithm("pg");
+  entry.make_learner = [](const ModelFactory& model, const ModelSpec& spec, const TrainConfig& run) {
+    return std::make_unique<Broken>(model(spec), run.settings.as<PgConfig>());
+  };
+  entry.make_actor = [](std::shared_ptr<Model> model, const AnyConfig& settings) {
+    auto actor = std::make_unique<Broken>(std::move(model), settings.as<PgConfig>());
+    actor->acts_only = true;
+    return actor;
+  };
+  return error_of([&] { check_algorithm(entry, config_for("pg")); });
+}
+
+struct Broken : Pg {
+  using Pg::Pg;
+  bool acts_only = false;
+};
+struct KeepsNoState : Broken {
+  using Broken::Broken;
+  void set_state(const Weights& /*state*/) override {}
+};
+struct NeverLearns : Broken {
+  using Broken::Broken;
+  LearnStats learn(const Batch& /*batch*/, int64_t /*agent_steps*/) override { return {{"loss", std::nan("")}}; }
+};
+struct ActsOtherwise : Broken {
+  using Broken::Broken;
+  ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) override {
+    return Broken::sample(obs, acts_only ? 1 - uniforms : uniforms);
+  }
+};
+
+TEST(CheckAlgorithm, FindsWhatIsBroken) {
+  EXPECT_EQ(verdict<Broken>(), "");
+  EXPECT_THAT(verdict<KeepsNoState>(), HasSubstr("continued from get_weights() and get_state()"));
+  EXPECT_THAT(verdict<NeverLearns>(), AllOf(HasSubstr("a loss that is not finite"), HasSubstr("does not choose")));
+  EXPECT_THAT(verdict<ActsOtherwise>(), HasSubstr("sample() of an actor draws other actions"));
+  EXPECT_THAT(error_of([] { check_algorithm(program().algorithm("es"), program().config_of("es")); }),
+              HasSubstr("'es'"));
+}
 
 TEST(Algorithms, PpoSwingsThePendulumUp) {
   TempDir dir;
