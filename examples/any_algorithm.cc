@@ -37,9 +37,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> algorithms(argv + 1, argv + argc);
   if (algorithms.empty()) algorithms = {"impala", "a2c", "ppo", "dqn", "pqn"};
   for (const std::string& algorithm : algorithms) {
-    parl::TrainConfig config = parl::program().config_of(algorithm);  // the one line
-    config.env = "CartPole-v1";
-    parl::apply_preset(config, parl::default_preset(config.env, algorithm));
+    parl::TrainConfig config = parl::default_config(algorithm, "CartPole-v1");  // the one line
     config.model = "my_net";
     config.run = (std::filesystem::temp_directory_path() / ("parl_any_" + algorithm)).string();
     std::filesystem::remove_all(config.run);

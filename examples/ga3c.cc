@@ -15,9 +15,7 @@
 int main(int argc, char** argv) {
   parl::init(argc, argv);
 
-  parl::TrainConfig config = parl::program().config_of("ga3c");
-  config.env = "CartPole-v1";
-  parl::apply_preset(config, "classic");
+  parl::TrainConfig config = parl::default_config("ga3c", "CartPole-v1");
   config.engine = argc > 1 ? argv[1] : "process";
   config.actors = 4;          // processes with environments
   config.envs_per_actor = 4;  // in each: one call steps them together

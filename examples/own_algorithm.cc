@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <string>
 
 #include "cli/command_line.h"
 #include "parl/agent/algorithm.h"

@@ -12,11 +12,9 @@
 int main(int argc, char** argv) {
   parl::init(argc, argv);
 
-  parl::TrainConfig config = parl::program().config_of("pg");
-  config.env = "CartPole-v1";
-  parl::apply_preset(config, "classic");
+  parl::TrainConfig config = parl::default_config("pg", "CartPole-v1");
   config.run = argc > 1 ? argv[1] : "runs/quickstart";
-  config.until_return = 195;
+  config.until_return = 450;
   const parl::TrainSummary summary = parl::train(config);
   std::cout << summary.stop_reason << " after " << summary.steps << " steps\n";
 

@@ -21,13 +21,13 @@
 namespace parl {
 
 struct ActorConfig {
-  std::string env;
-  std::map<std::string, std::string> env_args;
-  std::string model;                // a name of the model registry (TrainConfig::network())
+  std::string env = {};
+  std::map<std::string, std::string> env_args = {};
+  std::string model = {};           // a name of the model registry (TrainConfig::network())
   std::string policies = "shared";  // see TrainConfig
-  std::string algorithm;            // whose way of acting
-  std::string settings;             // its settings as JSON; empty: the defaults
-  std::string data;                 // recorded episodes that take the environments' place; empty: none do
+  std::string algorithm = {};       // whose way of acting
+  std::string settings = {};        // its settings as JSON; empty: the defaults
+  std::string data = {};            // recorded episodes that take the environments' place; empty: none do
   int64_t actor = 0;                // index
   int64_t envs = 1;
   int64_t first_env = 0;  // global index of its first environment

@@ -60,10 +60,10 @@ class Examiner {
  public:
   Examiner(const AlgorithmEntry& entry, const AlgorithmConformance& options, bool continuous)
       : entry_(entry), options_(options), continuous_(continuous) {
-    config_ = program().config_of(entry.name);
-    config_.env = continuous ? "Pendulum-v1" : "CartPole-v1";
-    const std::string preset = options.preset.empty() ? default_preset(config_.env, entry.name) : options.preset;
-    if (!preset.empty()) apply_preset(config_, preset);
+    const std::string task = continuous ? "Pendulum-v1" : "CartPole-v1";
+    config_ = options.preset.empty() ? default_config(entry.name, task) : program().config_of(entry.name);
+    config_.env = task;
+    if (!options.preset.empty()) apply_preset(config_, options.preset);
     if (!options.settings.empty()) config_.settings = options.settings;
     config_.model = !options.model.empty() ? options.model : continuous ? "mlp64" : "mlp";
     config_.device = "cpu";

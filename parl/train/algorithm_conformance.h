@@ -31,9 +31,9 @@
 namespace parl {
 
 struct AlgorithmConformance {
-  std::string preset;       // empty: that of CartPole-v1, and Pendulum-v1 for continuous actions, where there are such
+  std::string preset = {};  // empty: that of CartPole-v1, and Pendulum-v1 for continuous actions, where there are such
   AnyConfig settings = {};  // instead of the preset's
-  std::string model;        // a network by its name; empty: one with a layer or two
+  std::string model = {};   // a network by its name; empty: one with a layer or two
   int updates = 60;         // batches of 128 steps within which the action that pays is found
   bool bootstraps = true;   // false: it learns from returns as they were seen (Monte Carlo), and what follows an end
                             // is nothing to it

@@ -16,15 +16,16 @@
 namespace parl {
 
 struct EvalOptions {
-  std::string env;
-  std::map<std::string, std::string> env_args;
+  std::string env = {};
+  std::map<std::string, std::string> env_args = {};
   int64_t episodes = 10;
-  int64_t envs = 8;                    // at most; never more than episodes
-  std::string policy = "auto";         // greedy | sample | auto: sample on Atari, greedy elsewhere
-  uint64_t seed = 0;                   // of the run; evaluation derives streams of its own from it
-  uint64_t stream = 0;                 // other episodes for the same seed: what chose a checkpoint shall not judge it
-  std::function<void(Env&)> on_frame;  // after every step (and first reset) of environment 0, until its quota is done
-  std::function<bool()> stop;          // asked once a step; true ends the evaluation early
+  int64_t envs = 8;             // at most; never more than episodes
+  std::string policy = "auto";  // greedy | sample | auto: sample on Atari, greedy elsewhere
+  uint64_t seed = 0;            // of the run; evaluation derives streams of its own from it
+  uint64_t stream = 0;          // other episodes for the same seed: what chose a checkpoint shall not judge it
+  std::function<void(Env&)> on_frame =
+      {};                           // after every step (and first reset) of environment 0, until its quota is done
+  std::function<bool()> stop = {};  // asked once a step; true ends the evaluation early
 };
 
 struct EvalSummary {

@@ -5,6 +5,7 @@
 #include "parl/core/check.h"
 #include "parl/core/config.h"
 #include "parl/env_mujoco/mujoco_names.h"
+#include "parl/train/program.h"
 #include "parl/train/train_config.h"
 
 namespace parl {
@@ -389,6 +390,13 @@ std::string default_preset(const std::string& env, const std::string& algorithm)
     if (p.algorithm == algorithm && p.name == name) return name;
   }
   return "";
+}
+
+TrainConfig default_config(const std::string& algorithm, const std::string& env) {
+  TrainConfig config = program().config_of(algorithm);
+  config.env = env;
+  if (const std::string name = default_preset(env, algorithm); !name.empty()) apply_preset(config, name);
+  return config;
 }
 
 void apply_preset(TrainConfig& config, const std::string& name) {

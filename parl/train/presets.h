@@ -23,6 +23,8 @@ const Preset& preset(const std::string& name, const std::string& algorithm);
 // What holds without --preset: "pong" of impala for atari:*, "pixel" for pixel:*, "classic" for the classic control
 // tasks, "control" of ddpg, td3 and sac for what has none of its own, ...; empty: the algorithm's defaults.
 std::string default_preset(const std::string& env, const std::string& algorithm);
+// What `parl train ALGORITHM --env ENV` runs with: that algorithm's settings and this environment's default preset.
+TrainConfig default_config(const std::string& algorithm, const std::string& env);
 // The preset of config.algorithm.
 void apply_preset(TrainConfig& config, const std::string& name);
 

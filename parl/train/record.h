@@ -17,13 +17,13 @@
 namespace parl {
 
 struct RecordOptions {
-  std::string env;
-  std::map<std::string, std::string> env_args;
+  std::string env = {};
+  std::map<std::string, std::string> env_args = {};
   int64_t episodes = 10;
   int64_t envs = 8;             // at most; never more than episodes
   std::string policy = "auto";  // as in evaluation; without an algorithm: any action is as likely as another
   uint64_t seed = 0;
-  std::function<bool()> stop;  // asked once a step; true ends it, with the episodes that are whole
+  std::function<bool()> stop = {};  // asked once a step; true ends it, with the episodes that are whole
 };
 
 // `algorithm` may be null. Throws when no episode was finished.

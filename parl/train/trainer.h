@@ -48,9 +48,9 @@ struct UpdateInfo {
 };
 
 struct TrainHooks {
-  std::function<void(const Episode&, int64_t steps)> on_episode;
-  std::function<void(const UpdateInfo&)> on_update;
-  std::function<void(const std::string& path, int64_t steps)> on_checkpoint;
+  std::function<void(const Episode&, int64_t steps)> on_episode = {};
+  std::function<void(const UpdateInfo&)> on_update = {};
+  std::function<void(const std::string& path, int64_t steps)> on_checkpoint = {};
   const std::atomic<bool>* stop = nullptr;
   bool show_status = true;  // the status line, on stderr
 };

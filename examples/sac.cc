@@ -1,6 +1,6 @@
 // Continuous control with networks of one's own: SAC (or td3, ddpg) swings a pendulum up, then the trained policy acts
 // alone.
-//   sac_pendulum [sac|td3|ddpg]
+//   sac [sac|td3|ddpg]
 // Some seconds; the return goes from about -1,200 to about -150.
 #include <torch/torch.h>
 
@@ -73,9 +73,7 @@ int main(int argc, char** argv) {
   parl::set_program([](parl::Program& program) { add_networks(program.models); });
   parl::init(argc, argv);
   const std::string algorithm = argc > 1 ? argv[1] : "sac";
-  parl::TrainConfig config = parl::program().config_of(algorithm);
-  config.env = "Pendulum-v1";
-  parl::apply_preset(config, parl::default_preset(config.env, algorithm));
+  parl::TrainConfig config = parl::default_config(algorithm, "Pendulum-v1");
   config.model = "mine";  // and with it the critic of that name
   config.run = (std::filesystem::temp_directory_path() / ("parl_pendulum_" + algorithm)).string();
   std::filesystem::remove_all(config.run);
