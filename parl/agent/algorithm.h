@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,6 +54,10 @@ class Algorithm {
   // One update from one batch (possibly several passes). `agent_steps`: steps collected so far; schedules depend on it.
   virtual LearnStats learn(const Batch& batch, int64_t agent_steps) = 0;
 
+  // Asked by a learn() that may make very many updates (from replay), between them. Once it says true, that learn() leaves
+  // off: what it owes is kept, saved with the state, and made up at the start of the next call.
+  virtual void interrupt_when(std::function<bool()> asked) { interrupt_ = std::move(asked); }
+
   virtual Model& model() = 0;
   // Threads that learn() keeps busy.
   virtual int64_t learner_threads() const { return 1; }
@@ -68,6 +73,12 @@ class Algorithm {
   // Everything but the model's weights that the next learn() depends on: optimizer moments, counters, RNG.
   virtual Weights get_state() const = 0;
   virtual void set_state(const Weights& state) = 0;
+
+ protected:
+  bool interrupted() const { return interrupt_ && interrupt_(); }
+
+ private:
+  std::function<bool()> interrupt_;
 };
 
 }  // namespace parl

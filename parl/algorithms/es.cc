@@ -12,6 +12,7 @@
 #include "parl/agent/schedule.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
+#include "parl/core/memory.h"
 #include "parl/core/rng.h"
 
 namespace parl {
@@ -74,6 +75,13 @@ Es::Es(std::shared_ptr<Model> model, EsConfig config, uint64_t seed)
   model_->eval();
   parameters_ = std::make_unique<FlatParameters>(*model_);
   for (const auto& entry : parameters_->entries()) count_ += entry.parameter.numel();
+  PARL_CHECK(count_ <= config_.noise_table,
+             "the network has {} parameters, more than the {} numbers of noise: raise --noise-table", count_,
+             config_.noise_table);
+  const int64_t memory = available_memory_bytes(), wanted = config_.noise_table / 1'000'000 * 4;
+  PARL_CHECK(memory <= 0 || wanted <= memory / 1'000'000,
+             "--noise-table {} needs {} MB of memory in every process, {} MB are available", config_.noise_table, wanted,
+             memory / 1'000'000);
 }
 
 Es::~Es() = default;

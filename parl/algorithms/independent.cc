@@ -74,6 +74,10 @@ void Independent::set_weights(const Weights& weights) {
   for (size_t i = 0; i < agents_.size(); ++i) algorithms_[i]->set_weights(weights_of_agent(weights, agents_[i]));
 }
 
+void Independent::interrupt_when(std::function<bool()> asked) {
+  for (const auto& algorithm : algorithms_) algorithm->interrupt_when(asked);
+}
+
 void Independent::play_for_evaluation(bool on) {
   for (const auto& algorithm : algorithms_) algorithm->play_for_evaluation(on);
 }

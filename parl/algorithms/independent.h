@@ -29,6 +29,7 @@ class Independent : public Algorithm {
   Weights get_weights() override;
   void set_weights(const Weights& weights) override;
   void play_for_evaluation(bool on) override;
+  void interrupt_when(std::function<bool()> asked) override;
   Weights get_state() const override;
   void set_state(const Weights& state) override;
 

@@ -63,25 +63,6 @@ void check_loss(double loss, const char* what) {
                                          what));
 }
 
-// Means of named numbers that are not there every time.
-struct Means {
-  LearnStats sums;
-  std::vector<double> counts;
-  void add(const LearnStats& stats) {
-    for (const auto& [name, value] : stats) {
-      size_t i = 0;
-      while (i < sums.size() && sums[i].first != name) ++i;
-      if (i == sums.size()) sums.emplace_back(name, 0), counts.push_back(0);
-      sums[i].second += value;
-      ++counts[i];
-    }
-  }
-  LearnStats take() {
-    for (size_t i = 0; i < sums.size(); ++i) sums[i].second /= counts[i];
-    return std::move(sums);
-  }
-};
-
 }  // namespace
 
 void OffPolicyConfig::check() const {
@@ -241,33 +222,65 @@ LearnStats OffPolicy::update(const ReplaySample& given, const at::Tensor& given_
   return stats;
 }
 
+// Means of named numbers that are not there every time.
+struct OffPolicy::Means {
+  LearnStats sums;
+  std::vector<double> counts;
+  void add(const LearnStats& stats) {
+    for (const auto& [name, value] : stats) {
+      size_t i = 0;
+      while (i < sums.size() && sums[i].first != name) ++i;
+      if (i == sums.size()) sums.emplace_back(name, 0), counts.push_back(0);
+      sums[i].second += value;
+      ++counts[i];
+    }
+  }
+  LearnStats take() {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i].second /= counts[i];
+    return std::move(sums);
+  }
+};
+
+// Makes the updates that are owed, as long as nobody interrupts; how many it were.
+int64_t OffPolicy::pay(Means& means) {
+  constexpr int64_t kAtOnce = 64;
+  Learner& l = *learner_;
+  const auto batch = static_cast<double>(config_.batch_size);
+  int64_t made = 0;
+  while (l.owed >= batch && !interrupted()) {
+    const int64_t some = std::min(kAtOnce, static_cast<int64_t>(l.owed / batch));
+    l.ahead.start(some);
+    try {
+      for (int64_t i = 0; i < some; ++i) {
+        const DrawnSample& drawn = l.ahead.next();
+        means.add(update(drawn.transitions, drawn.noise));
+      }
+    } catch (...) {
+      l.ahead.cancel();
+      throw;
+    }
+    l.owed -= static_cast<double>(some) * batch;
+    made += some;
+  }
+  return made;
+}
+
 LearnStats OffPolicy::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   Learner& l = learner();
   check_finite(batch, *policy_);
+  Means means;
+  int64_t updates = pay(means);  // what a stop left over, from what there was then
   l.replay.add(batch);
   const bool started = agent_steps + batch.steps() >= config_.learn_start;
   random_ = !started;
   if (config_.hold_random) draw_held(batch.action.size(2));
   const double lag =
       batch.version.defined() ? static_cast<double>(l.calls) - batch.version.to(at::kDouble).mean().item<double>() : 0;
-  int64_t updates = 0;
   if (started && l.replay.size() >= std::max(config_.batch_size, l.refill)) {
     l.refill = 0;
     l.owed += config_.train_ratio * static_cast<double>(batch.steps());
-    updates = static_cast<int64_t>(l.owed / static_cast<double>(config_.batch_size));
-    l.owed -= static_cast<double>(updates * config_.batch_size);
-  }
-  Means means;
-  l.ahead.start(updates);
-  try {
-    for (int64_t i = 0; i < updates; ++i) {
-      const DrawnSample& drawn = l.ahead.next();
-      means.add(update(drawn.transitions, drawn.noise));
-    }
-  } catch (...) {
-    l.ahead.cancel();
-    throw;
+    updates += pay(means);
   }
   ++l.calls;
   LearnStats stats = means.take();

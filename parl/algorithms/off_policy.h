@@ -114,6 +114,8 @@ class OffPolicy : public Algorithm, public ReplayOwner {
   struct Learner;
   Learner& learner() const;
   PolicyValue network_output(const at::Tensor& obs) const;
+  struct Means;
+  int64_t pay(Means& means);
   void update_critics(const ReplaySample& sample, const at::Tensor& y, LearnStats& stats);
   void move_targets();
   void draw_held(int64_t size);

@@ -9,11 +9,13 @@
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
+#include "parl/core/crc32c.h"
 
 namespace parl {
 namespace {
 
 constexpr const char* kPrefix = "replay/";
+const std::string kChecksum = "crc32c/";  // in the file's metadata, before an array's name
 
 }  // namespace
 
@@ -366,7 +368,13 @@ void ReplayBuffer::save(const std::string& path) const {
       }
     }
   }
-  save_safetensors(path, entries);
+  SafetensorsMetadata checksums;
+  for (const SafetensorsEntry& entry : entries) {
+    uint32_t sum = 0;
+    for (const auto& piece : entry.pieces) sum = crc32c(piece.data(), piece.size(), sum);
+    checksums[kChecksum + entry.name] = std::to_string(sum);
+  }
+  save_safetensors(path, entries, checksums);
 }
 
 // `read` gives the saved tensor of a name, or puts it into the one given.
@@ -421,6 +429,10 @@ void ReplayBuffer::load(const std::string& path) try {
     const at::Tensor to = torch::empty(sizes, to_scalar_type(file.dtype(key)));
     const at::Tensor part = whole ? to.narrow(0, 0, file.shape(key)[0]) : to;
     file.read(key, {static_cast<std::byte*>(part.mutable_data_ptr()), part.nbytes()});
+    const auto known = file.metadata().find(kChecksum + key);  // earlier versions wrote none
+    PARL_CHECK(known == file.metadata().end() ||
+                   known->second == std::to_string(crc32c(part.const_data_ptr(), part.nbytes())),
+               "'{}' is damaged: its checksum is another", key);
     if (whole) *whole = to;
     return to;
   });

@@ -115,7 +115,7 @@ bool EsTrainer::collect() {
       left.pop_front();
     }
     const auto ready = wait_any(futures_, kAskEvery);
-    if (asked_to_stop()) return false;
+    if (leave_off()) return false;
     const auto late = ready ? std::nullopt : overdue();
     if (!ready && !late) continue;
     const size_t i = ready ? *ready : *late;

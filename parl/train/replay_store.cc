@@ -70,9 +70,18 @@ void restore_replay(Algorithm& algorithm, const Checkpoint& checkpoint) {
   for (const Part& part : parts_of(algorithm)) {
     const std::string file = (std::filesystem::path(checkpoint.path) / kReplayFile).string() + part.suffix;
     if (std::filesystem::exists(file)) {
-      part.owner->replay().load(file);
-      log().info("replay buffer: {} steps read back", part.owner->replay().size());
-      continue;
+      try {
+        part.owner->replay().load(file);
+        log().info("replay buffer: {} steps read back", part.owner->replay().size());
+        continue;
+      } catch (const std::exception& error) {
+        std::error_code failed;
+        std::filesystem::rename(file, file + ".damaged", failed);
+        part.owner->replay_lost();
+        log().warn("{}; it is set aside as '{}.damaged': learning pauses until enough steps are collected anew",
+                   error.what(), file);
+        continue;
+      }
     }
     if (find_entry(checkpoint.algorithm_state, "replay/counters")) continue;  // as earlier versions saved it
     part.owner->replay_lost();

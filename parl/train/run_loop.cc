@@ -184,6 +184,11 @@ void RunLoop::absorb(const LearnerNews& news) {
   for (const Episode& episode : news.episodes) account(episode);
 }
 
+bool RunLoop::leave_off() const {
+  constexpr double kGrace = 5;
+  return asked_to_stop() || (config_.until_seconds > 0 && elapsed() > config_.until_seconds + kGrace);
+}
+
 std::string RunLoop::why_stop() const {
   if (team_.alone() ? asked_to_stop() : round_.stop) return "interrupted";
   if (config_.until_return && returns_.full() && returns_.mean() >= *config_.until_return) return "until_return";
@@ -200,7 +205,7 @@ void RunLoop::evaluate_now() {
   options.episodes = config_.eval_episodes;
   options.policy = config_.eval_policy;
   options.seed = static_cast<uint64_t>(config_.seed);
-  if (hooks_.stop) options.stop = [this] { return hooks_.stop->load(); };
+  options.stop = [this] { return leave_off(); };
   const EvalSummary eval = evaluate(*algorithm_, options);
   if (!eval.complete) return;  // the games that end first are not the others
   log().info("evaluation at {} steps: {} policy, {} games, return {:.2f} +- {:.2f}, {} truncated", progress_.steps,
@@ -289,12 +294,14 @@ RunCounters RunLoop::counters() const {
 
 TrainSummary RunLoop::run() {
   start_ = Clock::now();
+  if (team_.alone()) algorithm_->interrupt_when([this] { return leave_off(); });
   if (why_stop().empty()) start();
   std::string reason = why_stop();
   const bool nothing_to_do = !reason.empty();
   while (reason.empty()) {
     if (!collect_round()) {
-      reason = "interrupted";
+      reason = why_stop();
+      if (reason.empty()) reason = "interrupted";
       checkpoint_now(rests_when_stopped());
       break;
     }

@@ -53,6 +53,9 @@ class RunLoop {
   virtual double queue_fill() const { return 0; }
 
   bool asked_to_stop() const { return hooks_.stop && *hooks_.stop; }
+  // Whether what takes long should end now: a stop was asked for, or the time of --until-seconds is up and what was
+  // begun then had some seconds to become whole.
+  bool leave_off() const;
   void account(const Episode& episode);
   double elapsed() const { return seconds_since(start_); }
 

@@ -107,7 +107,7 @@ std::optional<Rollout> Trainer::next_rollout() {
       told = waited;
       log().warn("no rollout for {:.0f} s: an environment is slow or hangs (see --actor-timeout)", waited);
     }
-    if (!asked_to_stop()) return false;
+    if (!leave_off()) return false;
     if (!asked) asked = Clock::now();
     return !config_.deterministic || seconds_since(*asked) > kGrace;
   };
