@@ -41,6 +41,13 @@ Schedule::Schedule(const std::string& text) {
   }
 }
 
+void Schedule::check_within(double low, double high, const char* name) const {
+  for (const Point& point : points_) {
+    PARL_CHECK(point.value >= low && point.value <= high, "{} has {} at step {}, expected {}..{}", name, point.value,
+               point.step, low, high);
+  }
+}
+
 double Schedule::at(double agent_steps) const {
   size_t next = 0;
   while (next < points_.size() && points_[next].step <= agent_steps) ++next;

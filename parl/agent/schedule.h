@@ -16,6 +16,8 @@ class Schedule {
   explicit Schedule(const std::string& text);
   explicit Schedule(double constant) : points_{{0.0, constant}} {}
   double at(double agent_steps) const;
+  // Throws when a value is not within low..high; `name` is the setting's.
+  void check_within(double low, double high, const char* name) const;
 
  private:
   struct Point {
