@@ -222,9 +222,10 @@ int bench_train(const Arguments& args) {
   TrainConfig config = options.resolve();
   config.check();
   at::set_num_threads(1);
-  if (config.model == "auto")
-    config.model =
-        default_model_for(model_spec_of(program().envs.make({.id = config.env, .args = config.env_args})->spec()));
+  if (config.model == "auto") {
+    const auto env = program().envs.make({.id = config.env, .args = config.env_args});
+    config.model = default_model(program().algorithm(config.algorithm), model_spec_of(env->spec()));
+  }
 
   const int cores = usable_cores();
   const Parts parts = measure_parts(config, part_seconds, rounds);

@@ -161,6 +161,21 @@ TEST(FlatParameters, FindsWhatIsNotFinite) {
   EXPECT_EQ(flat.find_nonfinite(false), "conv.bias");
 }
 
+TEST(Schedule, SaysWhichPointIsOutside) {
+  Schedule("0:1,100:0").check_within(0, 1, "exploration");
+  Schedule("0.5").check_within(0, 1, "exploration");
+  for (const char* bad : {"1.5", "0:1,100:-0.25,200:0", "step 0:0,3:2"}) {
+    EXPECT_THROW(Schedule(bad).check_within(0, 1, "exploration"), Error) << bad;
+  }
+  try {
+    Schedule("0:1,100:-0.25").check_within(0, 1, "exploration");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("exploration has -0.25 at step 100, expected 0..1"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Schedule, ConstantLinearAndSteps) {
   EXPECT_DOUBLE_EQ(Schedule("6e-4").at(1e9), 6e-4);
   const Schedule linear("100:1,200:3,400:0");
@@ -184,8 +199,6 @@ TEST(Schedule, SharesOfARun) {
   EXPECT_DOUBLE_EQ(Schedule(resolve_shares("0:1,100%:0", 400)).at(100), 0.75);
   const Schedule unresolved("0:1,100%:0");
   EXPECT_THROW(unresolved.at(0), Error);
-  EXPECT_TRUE(unresolved.within(0, 1));
-  EXPECT_FALSE(Schedule("0:1.1,100%:0").within(0, 1));
 }
 
 }  // namespace

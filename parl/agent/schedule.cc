@@ -48,6 +48,13 @@ Schedule::Schedule(const std::string& text) {
   }
 }
 
+void Schedule::check_within(double low, double high, const char* name) const {
+  for (const Point& point : points_) {
+    PARL_CHECK(point.value >= low && point.value <= high, "{} has {} at step {}, expected {}..{}", name, point.value,
+               point.step, low, high);
+  }
+}
+
 double Schedule::at(double agent_steps) const {
   for (const Point& point : points_) {
     PARL_CHECK(!point.share, "a schedule has points at shares of a run ('{}%'): give steps, or use resolve_shares()",
@@ -60,11 +67,6 @@ double Schedule::at(double agent_steps) const {
   if (next == points_.size() || steps_) return low.value;
   const Point& high = points_[next];
   return low.value + (high.value - low.value) * (agent_steps - low.step) / (high.step - low.step);
-}
-
-bool Schedule::within(double low, double high) const {
-  return std::all_of(points_.begin(), points_.end(),
-                     [&](const Point& point) { return point.value >= low && point.value <= high; });
 }
 
 std::string resolve_shares(const std::string& text, double steps) {

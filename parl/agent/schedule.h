@@ -19,8 +19,8 @@ class Schedule {
   explicit Schedule(double constant) : points_{{0.0, constant}} {}
   // Throws where points are still shares of a run.
   double at(double agent_steps) const;
-  // Whether all its values lie in low..high.
-  bool within(double low, double high) const;
+  // Throws when a value is not within low..high; `name` is the setting's.
+  void check_within(double low, double high, const char* name) const;
 
  private:
   struct Point {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "parl/agent/categorical.h"
+#include "parl/agent/masked_model.h"
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/optimizer.h"
 #include "parl/agent/policy_act.h"
@@ -82,6 +84,7 @@ void Bc::update(const Batch& part, double lr, Sums& sums) {
   const int64_t n = part.steps();
   const at::Tensor obs = part.obs.narrow(1, 0, part.length()).flatten(0, 1).to(device);
   const at::Tensor action = part.action.flatten(0, 1).to(device);
+  const bool masked = dynamic_cast<const MaskedModel*>(model_.get()) != nullptr;
   parameters.zero_gradients();
   const int64_t rows = model_->preferred_rows() > 0 ? model_->preferred_rows() : n;
   for (int64_t from = 0; from < n; from += rows) {
@@ -89,6 +92,9 @@ void Bc::update(const Batch& part, double lr, Sums& sums) {
     const auto recording = model_->record(obs.narrow(0, from, count));
     const at::Tensor logits = recording->output().logits.detach().requires_grad_(true);
     const at::Tensor chosen = action.narrow(0, from, count);
+    PARL_CHECK(
+        !masked || logits.gather(1, chosen.unsqueeze(1)).min().item<float>() > kIllegalLogit / 2,
+        "a recorded action is one that the observation's mask of legal actions forbids: there is no learning it");
     at::Tensor value_gradient;
     {
       const torch::AutoGradMode grad(true);

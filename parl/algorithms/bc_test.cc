@@ -12,6 +12,7 @@
 #include "parl/algorithms/learn_stat.h"
 #include "parl/core/error_of.h"
 #include "parl/models/mlp.h"
+#include "parl/models/registry.h"
 
 namespace parl {
 namespace {
@@ -87,6 +88,19 @@ TEST(Bc, ContinuesToTheBit) {
   EXPECT_EQ(whole.learn(batch, 0), part.learn(batch, 0));
   const Weights a = whole.get_weights(), b = part.get_weights();
   for (size_t i = 0; i < a.entries.size(); ++i) EXPECT_TRUE(a.entries[i].array == b.entries[i].array);
+}
+
+TEST(Bc, RefusesWhatAMaskForbids) {
+  ModelSpec spec{{24}, DType::kU8, 3, 0};
+  spec.parts = {{"x", DType::kF32, {4}, 0}, {"action_mask", DType::kU8, {3}, 16}};
+  Bc bc(builtin_models().make("dict", spec));
+  at::Tensor obs = torch::zeros({1, 3, 24}, at::kByte);
+  obs.narrow(2, 16, 3).fill_(1);
+  obs[0][1][17] = 0;  // of the second step's
+  Batch batch = batch_of(obs, torch::full({1, 2}, 2, at::kLong));
+  bc.learn(batch, 0);
+  batch.action[0][1] = 1;
+  EXPECT_NE(error_of([&] { bc.learn(batch, 0); }).find("forbids"), std::string::npos);
 }
 
 TEST(Bc, RefusesWhatCannotBeLearnt) {

@@ -58,8 +58,8 @@ void DqnConfig::check() const {
   PARL_CHECK(std::isfinite(noisy_sigma) && noisy_sigma >= 0, "noisy-sigma is {}, expected 0 or more", noisy_sigma);
   PARL_CHECK(noisy || noisy_layers.empty(), "noisy-layers names '{}', but noisy is off: set it, too", noisy_layers);
   if (!lr_schedule.empty()) Schedule{lr_schedule};
-  Schedule{exploration};
-  Schedule{priority_beta};
+  Schedule{exploration}.check_within(0, 1, "exploration");
+  Schedule{priority_beta}.check_within(0, 1, "priority-beta");
 }
 
 struct Dqn::Learner {
@@ -139,7 +139,7 @@ ActOutput Dqn::predict(const at::Tensor& obs) {
 ActOutput Dqn::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   if (config_.noisy && !evaluating_) draw_acting_noise(uniforms);
   ActOutput out = config_.noisy && !evaluating_ ? act(obs) : predict(obs);
-  explore(out.action, uniforms, out.logits, epsilon());
+  explore(out.action, uniforms, out.logits, epsilon(), masked_);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "parl/algorithms/dqn.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -10,8 +11,10 @@
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/epsilon_greedy.h"
 #include "parl/algorithms/learn_stat.h"
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 #include "parl/models/mlp.h"
 
 namespace parl {
@@ -120,7 +123,30 @@ TEST(Dqn, NamesWhatIsNotFinite) {
   EXPECT_TRUE(before.entries[0].array == dqn.get_weights().entries[0].array);
 }
 
+TEST(Explore, KnowsOfMasksOnlyWhereThereIsOne) {
+  const at::Tensor low = torch::tensor({{-6e8f, -7e8f, -8e8f}}).expand({300, 3}).contiguous();  // as diverged as that
+  const at::Tensor uniforms = torch::arange(300).to(at::kFloat) / 300;
+  for (const bool masked : {false, true}) {
+    at::Tensor action = torch::full({300}, 7, at::kLong);
+    explore(action, uniforms, low, 1, masked);
+    for (int64_t a = 0; a < 3; ++a) EXPECT_NEAR(action.eq(a).sum().item<double>(), 100, 1) << masked << " " << a;
+  }
+  at::Tensor some = low.clone();
+  some.select(1, 1).fill_(2);
+  at::Tensor action = torch::zeros({300}, at::kLong);
+  explore(action, uniforms, some, 1, true);
+  EXPECT_TRUE(action.eq(1).all().item<bool>());
+  explore(action, uniforms, some, 1, false);  // two of them are merely bad
+  EXPECT_NEAR(action.eq(0).sum().item<double>(), 100, 1);
+}
+
 TEST(Dqn, RefusesWhatCannotBe) {
+  DqnConfig unbounded;
+  unbounded.exploration = "0:1,1000:-0.1";
+  EXPECT_THAT(error_of([&] { unbounded.check(); }), ::testing::HasSubstr("exploration has -0.1 at step 1000"));
+  unbounded = {};
+  unbounded.priority_beta = "0:0.4,100:4";
+  EXPECT_THAT(error_of([&] { unbounded.check(); }), ::testing::HasSubstr("priority-beta has 4 at step 100"));
   DqnConfig config;
   config.replay_capacity = 8;
   EXPECT_THROW(Dqn(make_mlp(), config), Error);

@@ -15,17 +15,18 @@ const std::string kEpsilon = std::string(kExploration) + "epsilon";
 
 }  // namespace
 
-void explore(at::Tensor& action, const at::Tensor& uniforms, const at::Tensor& q, double epsilon) {
+void explore(at::Tensor& action, const at::Tensor& uniforms, const at::Tensor& q, double epsilon, bool masked) {
   int64_t* a = action.mutable_data_ptr<int64_t>();
   const int64_t actions = q.size(1);
-  const auto is_legal = [](float value) { return value > kIllegalLogit / 2; };
+  const auto may_be = [](float value) { return value > kIllegalLogit / 2; };
   for (int64_t i = 0; i < action.numel(); ++i) {
     const double u = uniforms.const_data_ptr<float>()[i];
     if (u >= epsilon) continue;
     const float* row = q.const_data_ptr<float>() + i * actions;
-    const int64_t count = std::count_if(row, row + actions, is_legal);
+    const int64_t legal = masked ? std::count_if(row, row + actions, may_be) : 0;
+    const int64_t count = legal > 0 ? legal : actions;
     int64_t chosen = std::min(count - 1, static_cast<int64_t>(u / epsilon * static_cast<double>(count)));
-    for (a[i] = 0; !is_legal(row[a[i]]) || chosen-- > 0;) ++a[i];
+    for (a[i] = 0; (legal > 0 && !may_be(row[a[i]])) || chosen-- > 0;) ++a[i];
   }
 }
 

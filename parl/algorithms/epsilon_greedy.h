@@ -8,9 +8,9 @@
 
 namespace parl {
 
-// Where uniforms[i] is below epsilon, action[i] becomes any that is not forbidden (of value kIllegalLogit in q [N, A]:
-// agent/masked_model.h), each with the same probability.
-void explore(at::Tensor& action, const at::Tensor& uniforms, const at::Tensor& q, double epsilon);
+// Where uniforms[i] is below epsilon, action[i] becomes any of q's [N, A], each with the same probability. `masked`:
+// any that is not forbidden (of value kIllegalLogit: agent/masked_model.h); where all seem to be, any.
+void explore(at::Tensor& action, const at::Tensor& uniforms, const at::Tensor& q, double epsilon, bool masked);
 
 // The entry "exploration/epsilon" of an algorithm's weights.
 void append_epsilon(Weights& weights, double epsilon);

@@ -45,16 +45,19 @@ struct OffPolicyConfig {
   // Throws parl::Error naming the field.
   void check() const;
 };
-#define PARL_OFF_POLICY_FIELDS                                                                                      \
-  (gamma, "discount per agent step"), (lr, "Adam's learning rate, the policy's"),                                   \
-      (critic_lr, "the critics' learning rate; 0: lr"), (batch_size, "transitions per update"),                     \
-      (train_ratio, "transitions learnt per agent step collected; batch-size of them are one update"),              \
-      (tau, "how far target networks move towards their originals at a time"),                                      \
-      (n_step, "rewards before bootstrapping"),                                                                     \
-      (learn_start, "agent steps of random actions that are collected before learning begins"),                     \
-      (hold_random, "hold one random action for a whole unroll, in all environments: for tasks of momentum"),       \
-      (replay_capacity, "steps kept"), (replay_seed, "seed of the sampling from replay and of the update's noise"), \
-      (critic, "critic network (mlp256, mlp64, ...); auto: the one of the policy network's name, else mlp256")
+#define PARL_OFF_POLICY_FIELDS                                                                                        \
+  (gamma, "discount per agent step"), (lr, "Adam's learning rate, the policy's"),                                     \
+      (critic_lr, "the critics' learning rate; 0: lr"), (batch_size, "transitions per update"),                       \
+      (train_ratio, "transitions learnt per agent step collected; batch-size of them are one update"),                \
+      (tau, "how far target networks move towards their originals at a time"),                                        \
+      (n_step, "rewards before bootstrapping"),                                                                       \
+      (learn_start, "agent steps of random actions that are collected before learning begins"),                       \
+      (hold_random, "hold one random action for a whole unroll, in all environments: for tasks of momentum"),         \
+      (replay_capacity, "steps kept"), (replay_seed, "seed of the sampling from replay and of the update's noise"),   \
+      (critic,                                                                                                        \
+       "critic network (mlp256, mlp64, dict, ...); auto: the one of the policy network's name, else mlp256, or dict " \
+       "for "                                                                                                         \
+       "observations of parts")
 
 // What only a learner has. Without critics: an object that acts only.
 struct OffPolicyNetworks {

@@ -45,7 +45,7 @@ void PqnConfig::check() const {
   PARL_CHECK(minibatches >= 1, "minibatches is {}, expected at least 1", minibatches);
   PARL_CHECK(eval_epsilon >= 0 && eval_epsilon <= 1, "eval-epsilon is {}, expected 0..1", eval_epsilon);
   if (!lr_schedule.empty()) Schedule{lr_schedule};
-  Schedule{exploration};
+  Schedule{exploration}.check_within(0, 1, "exploration");
 }
 
 struct Pqn::Learner {
@@ -84,7 +84,7 @@ ActOutput Pqn::predict(const at::Tensor& obs) {
 
 ActOutput Pqn::sample(const at::Tensor& obs, const at::Tensor& uniforms) {
   ActOutput out = predict(obs);
-  explore(out.action, uniforms, out.logits, epsilon());
+  explore(out.action, uniforms, out.logits, epsilon(), false);
   return out;
 }
 

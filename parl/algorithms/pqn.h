@@ -33,7 +33,7 @@ struct PqnConfig {
   double lr = 2.5e-4;
   std::string lr_schedule;
   std::string optimizer = "radam";
-  double eps = 1e-5;
+  double eps = 1e-8;
   double max_grad_norm = 10;
   int64_t epochs = 2;
   int64_t minibatches = 4;

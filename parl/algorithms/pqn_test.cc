@@ -134,6 +134,7 @@ TEST(Pqn, ErrorsNameTheSetting) {
   EXPECT_THAT(error([](PqnConfig& c) { c.optimizer = "adm"; }), HasSubstr("adam"));
   EXPECT_THAT(error([](PqnConfig& c) { c.epochs = 0; }), HasSubstr("epochs"));
   EXPECT_THAT(error([](PqnConfig& c) { c.exploration = "x"; }), HasSubstr("x"));
+  EXPECT_THAT(error([](PqnConfig& c) { c.exploration = "0:1,9:1.5"; }), HasSubstr("exploration has 1.5 at step 9"));
   PqnConfig config;
   config.minibatches = 9;
   Pqn pqn(std::make_shared<MlpNorm>(kSpec), config);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "parl/agent/safetensors.h"
@@ -29,6 +31,35 @@ int64_t bytes_of_one(const Array& rows) {
 Shape with_lead(const Shape& rows, Shape lead) {
   lead.insert(lead.end(), rows.begin() + 1, rows.end());
   return lead;
+}
+
+// Whether the mask of legal actions, a byte for each choice, forbids number `chosen` of the `count` from `first` on.
+// Where it forbids them all, as at the end of a game, all count as legal (agent/masked_model.h).
+bool is_forbidden(const std::byte* mask, int64_t first, int64_t count, int64_t chosen) {
+  const auto is_set = [](std::byte b) { return b != std::byte{0}; };
+  return !is_set(mask[first + chosen]) && std::any_of(mask + first, mask + first + count, is_set);
+}
+
+void check_legal(const RecordedEpisodes& r, const ModelSpec& spec, const std::string& name) {
+  const ObsPart* mask = spec.action_mask();
+  if (!mask) return;
+  const std::vector<int64_t> choices =
+      spec.action_choices.empty() ? std::vector<int64_t>{spec.num_actions} : spec.action_choices;
+  const auto numbers = static_cast<int64_t>(choices.size());
+  for (int64_t s = 0; s < r.steps(); ++s) {
+    const std::byte* legal = r.obs.data() + s * bytes_of_one(r.obs) + mask->offset;
+    int64_t first = 0;
+    for (int64_t k = 0; k < numbers; ++k) {
+      const int64_t count = choices[static_cast<size_t>(k)], chosen = r.action.data<int64_t>()[s * numbers + k];
+      PARL_CHECK(chosen >= 0 && chosen < count, "'{}': action {} at step {} is none of 0..{}", name, chosen, s,
+                 count - 1);
+      PARL_CHECK(!is_forbidden(legal, first, count, chosen),
+                 "'{}': the mask of legal actions forbids action {} at step {}, and no policy here takes such a one: "
+                 "record the episodes anew, or leave out those that have one",
+                 name, chosen, s);
+      first += count;
+    }
+  }
 }
 
 }  // namespace
@@ -73,6 +104,23 @@ void RecordedEpisodes::check_fits(const ModelSpec& spec, const std::string& run_
   PARL_CHECK(size == spec.action_size && numbers_fit && (size > 0 || num_actions == spec.num_actions),
              "'{}' was recorded in '{}' and has other actions than '{}': give the --env that it was recorded in", name,
              env, run_env);
+  check_legal(*this, spec, name);
+}
+
+int64_t RecordedEpisodes::clip_actions(const ModelSpec& spec) {
+  const auto size = static_cast<size_t>(spec.action_size);
+  int64_t changed = 0;
+  float* a = size > 0 ? action.data<float>() : nullptr;
+  for (int64_t s = 0; size > 0 && s < steps(); ++s) {
+    bool outside = false;
+    for (size_t i = 0; i < size; ++i, ++a) {
+      if (!std::isfinite(spec.action_low[i]) || !std::isfinite(spec.action_high[i])) continue;
+      outside |= *a < -1 || *a > 1;
+      *a = std::clamp(*a, -1.0f, 1.0f);
+    }
+    changed += outside;
+  }
+  return changed;
 }
 
 void save_recording(const std::string& path, const RecordedEpisodes& r) {

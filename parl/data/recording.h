@@ -30,8 +30,11 @@ struct RecordedEpisodes {
   int64_t episodes() const { return episode_length.dim(0); }
   // Throws when the arrays do not fit together; `name` is for the message.
   void check(const std::string& name) const;
-  // Throws unless a network of this spec can learn from it.
+  // Throws unless a network of this spec can learn from it; with a mask, unless it allows every recorded action.
   void check_fits(const ModelSpec& spec, const std::string& env, const std::string& name) const;
+  // Continuous actions: clips the components that have two bounds to -1..1, as the environment was given them
+  // (map_action()), for policies that draw none beyond. How many steps that changed.
+  int64_t clip_actions(const ModelSpec& spec);
 };
 
 void save_recording(const std::string& path, const RecordedEpisodes& recording);

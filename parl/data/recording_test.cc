@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
+#include <vector>
 
 #include "parl/core/error_of.h"
 
@@ -73,6 +76,46 @@ TEST(RecordedFile, WhatDoesNotFitTogetherIsRefused) {
               r.check_fits({{}, DType::kF32, 4, 0}, "Elsewhere", "file");
             }).find("other actions"),
             std::string::npos);
+}
+
+// Two numbers, of 2 and 3; the mask is all there is to see.
+TEST(RecordedFile, ActionsThatAMaskForbidsAreRefused) {
+  RecordedEpisodes r = small();
+  r.num_actions = 5;
+  r.obs = Array(DType::kU8, {6, 8});
+  r.final_obs = Array(DType::kU8, {3, 8});
+  r.action = Array(DType::kI64, {6, 2});
+  const auto set_mask = [&](int64_t step, std::initializer_list<uint8_t> mask) {
+    std::copy(mask.begin(), mask.end(), r.obs.data<uint8_t>() + step * 8);
+  };
+  for (int64_t s = 0; s < 6; ++s) set_mask(s, {1, 1, 1, 1, 1});
+  set_mask(3, {0, 1, 0, 0, 0});  // of the second number none: all count
+  ModelSpec spec{{8}, DType::kU8, 5, 0};
+  spec.action_choices = {2, 3};
+  spec.parts = {{"action_mask", DType::kU8, {5}, 0}};
+  const auto error = [&] { return error_of([&] { r.check_fits(spec, "Somewhere", "file"); }); };
+  EXPECT_NE(error().find("'file': the mask of legal actions forbids action 0 at step 3"), std::string::npos) << error();
+  r.action.data<int64_t>()[6] = 1;
+  r.check_fits(spec, "Somewhere", "file");
+  set_mask(5, {1, 1, 1, 1, 0});
+  r.check_fits(spec, "Somewhere", "file");
+  r.action.data<int64_t>()[11] = 2;
+  EXPECT_NE(error().find("forbids action 2 at step 5"), std::string::npos) << error();
+  r.action.data<int64_t>()[11] = 3;
+  EXPECT_NE(error().find("none of 0..2"), std::string::npos) << error();
+}
+
+TEST(RecordedFile, ActionsAreClippedWhereThereAreTwoBounds) {
+  RecordedEpisodes r = small();
+  r.num_actions = 0;
+  const auto actions = [](const std::vector<float>& values) { return Array::from<float>(values, {6, 2}); };
+  r.action = actions({0.5f, 3, -2.5f, -3, 1, 1, 1.5f, 0, -1, 9, 0, 0});
+  const ModelSpec spec{{}, DType::kF32, 0, 2, {-2, -2}, {2, INFINITY}};
+  EXPECT_EQ(r.clip_actions(spec), 2);
+  EXPECT_TRUE(r.action == actions({0.5f, 3, -1, -3, 1, 1, 1, 0, -1, 9, 0, 0}));
+  EXPECT_EQ(r.clip_actions(spec), 0);
+  RecordedEpisodes discrete = small();
+  EXPECT_EQ(discrete.clip_actions({{}, DType::kF32, 3, 0}), 0);
 }
 
 TEST(RecordedUnrolls, GoThroughEndsAsRolloutsDo) {

@@ -1,18 +1,24 @@
 #include "parl/models/dict_net.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "parl/agent/recurrent.h"
 #include "parl/agent/safetensors.h"
 #include "parl/core/check.h"
+#include "parl/core/error_of.h"
 #include "parl/models/policy.h"
 #include "parl/models/registry.h"
 
 namespace parl {
 namespace {
+
+using ::testing::HasSubstr;
 
 // A picture of 40 x 40 x 3, a small board of floats, three quantities, a number of 5, and a mask over {3, 2}.
 ModelSpec spec_of_parts() {
@@ -90,9 +96,10 @@ TEST(DictNet, HasAFormWithAMemory) {
 }
 
 TEST(DictNet, OthersSayThatTheyTakeNoParts) {
-  for (const char* name : {"mlp", "nature", "impala_deep"}) {
+  for (const char* name : {"mlp", "mlp64", "mlp256", "mlp_norm", "mlp_lstm", "nature", "nature_norm", "impala_deep"}) {
     EXPECT_THROW(builtin_models().make(name, spec_of_parts()), Error) << name;
   }
+  EXPECT_THAT(error_of([] { builtin_models().make("mlp256", spec_of_parts()); }), HasSubstr("'cam/rgb': use dict"));
   EXPECT_THROW(builtin_models().make("dict", ModelSpec{{4}, DType::kF32, 2, 0}), Error);
 }
 
@@ -116,6 +123,57 @@ TEST(DictNet, LoadsAsAPolicy) {
   EXPECT_LT(action[0], 2);
   EXPECT_EQ(action[1], 1);
   EXPECT_THROW(policy->act(obs), Error);
+}
+
+// Two quantities, a number of 3, and actions of two components.
+ModelSpec spec_of_control() {
+  ModelSpec spec{{16}, DType::kU8, 0, 2, {-1, -1}, {1, 1}};
+  spec.parts = {{"pose", DType::kF32, {2}, 0}, {"gear", DType::kI64, {}, 8, {3}}};
+  return spec;
+}
+
+at::Tensor control_obs(float x, float y, int64_t gear) {
+  const at::Tensor bytes = torch::empty({1, 16}, at::kByte);
+  auto* to = bytes.mutable_data_ptr<uint8_t>();
+  std::memcpy(to, &x, 4), std::memcpy(to + 4, &y, 4), std::memcpy(to + 8, &gear, 8);
+  return bytes;
+}
+
+TEST(DictCritic, IsWhatItSaysItIs) {
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(7);
+  const auto critic = builtin_models().critic_factory("dict")(spec_of_control());
+  const at::Tensor obs = at::cat({control_obs(0.5, -2, 2), control_obs(-1, 0.25, 0)}), action = torch::rand({2, 2});
+  std::map<std::string, at::Tensor> w;
+  for (const auto& item : critic->named_parameters()) w[item.key()] = item.value();
+  ASSERT_EQ(w.size(), 10u);
+  const auto layer = [&](const std::string& name, const at::Tensor& x) {
+    return at::matmul(x, w.at(name + ".weight").t()) + w.at(name + ".bias");
+  };
+  const at::Tensor pose = layer("pose", torch::tensor({{0.5f, -2.0f}, {-1.0f, 0.25f}})).tanh();
+  const at::Tensor gear = layer("gear", torch::tensor({{0.0f, 0.0f, 1.0f}, {1.0f, 0.0f, 0.0f}})).tanh();
+  const at::Tensor joint = layer("joint1", at::cat({pose, gear, action}, 1)).clamp_min(0);
+  const at::Tensor expected = layer("head", layer("joint2", joint).clamp_min(0)).squeeze(1);
+  const at::Tensor q = critic->forward(obs, action);
+  ASSERT_EQ(q.sizes(), std::vector<int64_t>{2});
+  EXPECT_TRUE(at::allclose(q, expected, 1e-5, 1e-6));
+}
+
+TEST(DictCritic, IsWhatAutoTakesForParts) {
+  ModelRegistry models = builtin_models();
+  const ModelSpec spec = spec_of_control();
+  const auto is_dict = [&](const std::string& model) {
+    return models.critic_factory("auto", model, true)(spec)->named_parameters().contains("joint2.weight");
+  };
+  EXPECT_TRUE(is_dict("dict"));
+  EXPECT_TRUE(is_dict("a network of mine"));
+  for (const char* name : {"mlp", "mlp64", "mlp256"}) {
+    EXPECT_THAT(error_of([&] { models.critic_factory(name)(spec); }), HasSubstr("'pose': use dict")) << name;
+  }
+  EXPECT_THAT(error_of([&] {
+                models.critic_factory("dict")({{3}, DType::kF32, 0, 1, {-1}, {1}});
+              }),
+              HasSubstr("one array"));
 }
 
 }  // namespace

@@ -3,17 +3,13 @@
 #include <torch/torch.h>
 
 #include "parl/agent/init.h"
-#include "parl/core/check.h"
+#include "parl/models/flat_input.h"
 #include "parl/models/image_input.h"
 
 namespace parl {
 
 Mlp::Mlp(const ModelSpec& spec, std::vector<int64_t> hidden) : spec_(spec) {
-  PARL_CHECK(spec.parts.empty(),
-             "mlp takes an observation of one array; this one has {} parts, the first '{}': use dict",
-             spec.parts.size(), spec.parts[0].name);
-  int64_t size = 1;
-  for (int64_t dim : spec.obs_shape) size *= dim;
+  int64_t size = flat_size(spec, "mlp");
   for (size_t i = 0; i < hidden.size(); ++i) {
     layers_.push_back(add_linear("layer" + std::to_string(i + 1), size, hidden[i], kReluGain));
     size = hidden[i];

@@ -7,6 +7,7 @@
 
 #include "parl/agent/init.h"
 #include "parl/core/check.h"
+#include "parl/models/flat_input.h"
 #include "parl/models/image_input.h"
 
 namespace parl {
@@ -36,8 +37,7 @@ void check_discrete(const ModelSpec& spec, const char* model) {
 
 MlpNorm::MlpNorm(const ModelSpec& spec, std::vector<int64_t> hidden) : spec_(spec) {
   check_discrete(spec, "mlp_norm");
-  int64_t size = 1;
-  for (const int64_t dim : spec.obs_shape) size *= dim;
+  int64_t size = flat_size(spec, "mlp_norm");
   for (size_t i = 0; i < hidden.size(); ++i) {
     NormedLayer layer;
     std::tie(layer.weight, layer.bias) = add_head(*this, "layer" + std::to_string(i + 1), size, hidden[i], kReluGain);

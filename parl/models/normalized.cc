@@ -94,8 +94,15 @@ std::shared_ptr<Model> normalized(std::shared_ptr<Model> network, const ModelSpe
              "observations of type {} are not normalised (networks scale pixels themselves): leave "
              "--normalize-observations out",
              dtype_name(spec.obs_dtype));
-  if (network->recurrent()) return std::make_shared<NormalizedRecurrent>(std::move(network), spec);
-  return std::make_shared<Normalized>(std::move(network), spec);
+  const std::vector<int64_t> choices = network->action_choices();
+  std::shared_ptr<Model> out;
+  if (network->recurrent()) {
+    out = std::make_shared<NormalizedRecurrent>(std::move(network), spec);
+  } else {
+    out = std::make_shared<Normalized>(std::move(network), spec);
+  }
+  out->set_action_choices(choices);
+  return out;
 }
 
 }  // namespace parl

@@ -57,6 +57,14 @@ TEST(Normalized, ANumberThatNeverChangesIsZero) {
   EXPECT_EQ(seen(*model, torch::full({1, 2}, 7.0f)).abs().max().item<float>(), 0);
 }
 
+TEST(Normalized, KnowsOfSeveralNumbers) {
+  ModelSpec spec{{2}, DType::kF32, 5, 0};
+  spec.action_choices = {3, 2};
+  for (const char* name : {"normalized:mlp", "normalized:mlp_lstm"}) {
+    EXPECT_EQ(builtin_models().make(name, spec)->action_choices(), spec.action_choices) << name;
+  }
+}
+
 TEST(Normalized, TravelsWithTheWeights) {
   const ModelRegistry models = builtin_models();
   for (const char* name : {"normalized:mlp", "normalized:mlp_lstm"}) {

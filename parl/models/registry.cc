@@ -71,8 +71,10 @@ void ModelRegistry::add_critic(const std::string& name, const std::string& help,
              name);
 }
 
-const QModelFactory& ModelRegistry::critic_factory(const std::string& name, const std::string& model) const {
-  const std::string wanted = name != "auto" ? name : critics_.count(model) ? model : "mlp256";
+const QModelFactory& ModelRegistry::critic_factory(const std::string& name, const std::string& model,
+                                                   bool of_parts) const {
+  const std::string fallback = of_parts ? "dict" : "mlp256";
+  const std::string wanted = name != "auto" ? name : critics_.count(model) ? model : fallback;
   const auto found = critics_.find(wanted);
   if (found == critics_.end()) raise("unknown critic '{}'{}", wanted, did_you_mean(wanted, critic_names()));
   return found->second.factory;
@@ -119,6 +121,8 @@ ModelRegistry builtin_models() {
   add_both(models, "dict",
            "for observations of parts: convolutions for images, a layer for each other part, two for all",
            DictNet::kFeatures, 128, [](const ModelSpec& spec) { return std::make_shared<DictNet>(spec); });
+  models.add_critic("dict", "for observations of parts: the same layers for each, two of 256, ReLU, for all",
+                    [](const ModelSpec& spec) { return std::make_shared<DictCritic>(spec); });
   return models;
 }
 

@@ -6,7 +6,7 @@
 //
 // Where the spec has a mask of legal actions, a model comes inside a MaskedModel (agent/masked_model.h).
 // A critic of continuous control (agent/q_model.h) has a name, too; one that bears its policy network's name is taken
-// with it. Built in: mlp, mlp64, mlp256.
+// with it. Built in: mlp, mlp64, mlp256, dict.
 // Built in: mlp (any array), mlp64 and mlp256 (continuous control), dict (observations of parts), minatar (small
 // boards), atari42 (PARL's 42x42 network), nature, impala_shallow, impala_deep (images); mlp_norm, minatar_norm,
 // nature_norm: with LayerNorm; mlp, minatar and the images' with a memory as NAME_lstm (lstm.h): mlp_lstm,
@@ -33,8 +33,9 @@ class ModelRegistry {
   std::vector<std::string> names() const;
 
   void add_critic(const std::string& name, const std::string& help, QModelFactory factory);
-  // "auto": the critic that bears `model`'s name, else mlp256.
-  const QModelFactory& critic_factory(const std::string& name, const std::string& model = "") const;
+  // "auto": the critic that bears `model`'s name, else mlp256, or dict for observations of parts.
+  const QModelFactory& critic_factory(const std::string& name, const std::string& model = "",
+                                      bool of_parts = false) const;
   std::vector<std::string> critic_names() const;
 
  private:

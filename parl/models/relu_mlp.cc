@@ -3,20 +3,15 @@
 #include <torch/torch.h>
 
 #include "parl/core/check.h"
+#include "parl/models/flat_input.h"
 #include "parl/models/internal/dense_backend.h"
 
 namespace parl {
 namespace {
 
-int64_t flat_size(const ModelSpec& spec) {
-  int64_t size = 1;
-  for (const int64_t dim : spec.obs_shape) size *= dim;
-  return size;
-}
-
 int64_t critic_input(const ModelSpec& spec) {
   PARL_CHECK(spec.action_size > 0, "a critic of continuous control needs continuous actions");
-  return flat_size(spec) + spec.action_size;
+  return flat_size(spec, "an mlp, mlp64 or mlp256 critic") + spec.action_size;
 }
 
 }  // namespace
@@ -136,7 +131,7 @@ bool DenseLayers::is_fused_for(const at::Tensor&) const { return false; }
 #endif
 
 ReluMlp::ReluMlp(const ModelSpec& spec, const std::vector<int64_t>& hidden)
-    : spec_(spec), layers_(*this, flat_size(spec), hidden, spec.policy_size() + 1) {}
+    : spec_(spec), layers_(*this, flat_size(spec, "mlp64 or mlp256"), hidden, spec.policy_size() + 1) {}
 
 PolicyValue ReluMlp::forward_with_torch(const at::Tensor& obs) const {
   const at::Tensor out = internal::dense_with_torch(layers_.parameters(), internal::flat_floats(obs));

@@ -5,7 +5,8 @@
 // Weights: "layer1.weight", ..., "head.weight" [policy size + 1, hidden] and biases (the critic's head is [1, hidden]),
 // begun as torch.nn.Linear begins. On a processor with AVX-512 both passes are hand-written
 // (models/internal/dense_net.h); elsewhere torch's operators do the same. Observations of any shape and number type
-// (uint8 counts as x / 255). One thread at a time.
+// (uint8 counts as x / 255), but of one array: those of parts are dict_net.h's, and an error here. One thread at a
+// time.
 #pragma once
 
 #include <memory>

@@ -125,7 +125,7 @@ TEST(MlpCritic, RefusesWhatDoesNotFit) {
 
 TEST(Critics, HaveNames) {
   ModelRegistry models = builtin_models();
-  EXPECT_THAT(models.critic_names(), ElementsAre("mlp", "mlp256", "mlp64"));
+  EXPECT_THAT(models.critic_names(), ElementsAre("dict", "mlp", "mlp256", "mlp64"));
   const ModelSpec spec = continuous(4, 2);
   const auto hidden = [&](const std::string& name, const std::string& model) {
     return models.critic_factory(name, model)(spec)->parameters()[0].size(0);

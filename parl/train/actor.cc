@@ -8,6 +8,7 @@
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/core/clock.h"
+#include "parl/core/log.h"
 #include "parl/data/recording.h"
 #include "parl/train/actor_envs.h"
 #include "parl/train/step_envs.h"
@@ -40,6 +41,7 @@ struct Actor::Impl {
     if (!config.data.empty()) {
       RecordedEpisodes recording = load_recording(config.data);
       recording.check_fits(spec, config.env, config.data);
+      clip_for_tanh(recording);
       recorded =
           std::make_unique<RecordedUnrolls>(std::move(recording), generation_seed(config.seed, config.generation),
                                             kRecordedStream + static_cast<uint64_t>(config.actor));
@@ -54,6 +56,16 @@ struct Actor::Impl {
     memory = make_memory(algorithm->model(), config.envs);
     returns.resize(results.size());
     next_obs = Array::empty(spec.obs_dtype, obs_shape({config.envs}));
+  }
+
+  // A Gaussian policy's recorded draws are not clipped, and critics must not learn what no environment was given.
+  void clip_for_tanh(RecordedEpisodes& recording) const {
+    if (!program().algorithm(config.algorithm).tanh_policy) return;
+    const int64_t changed = recording.clip_actions(spec);
+    if (changed == 0 || config.actor != 0) return;  // each has the file: one says so
+    log().info(
+        "'{}': {} of {} recorded actions lie outside -1..1, and count as the bounds that '{}' was given for them",
+        config.data, changed, recording.steps(), config.env);
   }
 
   Shape obs_shape(Shape lead) const {

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 
+#include "parl/agent/schedule.h"
 #include "parl/algorithms/a2c.h"
 #include "parl/algorithms/appo.h"
+#include "parl/algorithms/dqn.h"
 #include "parl/algorithms/ppo.h"
+#include "parl/algorithms/pqn.h"
 #include "parl/core/check.h"
 #include "parl/core/error_of.h"
 #include "parl/models/policy.h"
@@ -77,6 +80,27 @@ INSTANTIATE_TEST_SUITE_P(All, DiscreteAlgorithm,
                          ::testing::Values("impala", "a2c", "ppo", "appo", "ga3c", "pg", "dqn", "dqn rainbow_classic",
                                            "pqn"),
                          test_name);
+
+// A reward of 1 or -1 a step: what that can sum to must lie between the atoms, or all targets are one of their ends.
+TEST(Algorithms, RainbowsAtomsHoldTheReturnsOfClassicTasks) {
+  const TrainConfig config = config_for("dqn rainbow_classic");
+  const DqnConfig& dqn = config.settings.as<DqnConfig>();
+  const double most = 1 / (1 - dqn.gamma);
+  EXPECT_LE(dqn.v_min, -most);
+  EXPECT_GE(dqn.v_max, most);
+}
+
+TEST(Algorithms, PresetsHaveThePapersNumbers) {
+  TrainConfig config = program().config_of("impala");
+  apply_preset(config, "deepmind");
+  const Schedule lr(config.settings.as<ImpalaConfig>().lr_schedule);
+  EXPECT_DOUBLE_EQ(lr.at(0), 6e-4);
+  EXPECT_NEAR(lr.at(25e6), 3e-4, 1e-12);
+  EXPECT_DOUBLE_EQ(lr.at(50e6), 0);
+  config = program().config_of("pqn");
+  apply_preset(config, "atari");
+  EXPECT_EQ(config.settings.as<PqnConfig>().eps, 1e-8);
+}
 
 TEST(Algorithms, PpoSwingsThePendulumUp) {
   TempDir dir;

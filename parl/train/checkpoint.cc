@@ -149,6 +149,7 @@ Checkpoint load_checkpoint_weights(const std::string& path) {
   c.config = read_file(folder / "config.json");
   const auto steps = metadata.find("steps");
   if (steps != metadata.end()) c.progress.steps = std::strtoll(steps->second.c_str(), nullptr, 10);
+  c.policy = std::move(metadata);
   return c;
 }
 

@@ -75,8 +75,8 @@ Checkpoint load_checkpoint(const std::string& path);
 // The newest checkpoint of a run that can be read; empty: there is none. Damaged ones are set aside, with a warning;
 // throws DamagedCheckpoint when all are.
 std::optional<Checkpoint> load_latest_checkpoint(const std::string& run_dir);
-// What playing needs: weights, config and progress.steps. Reads what earlier versions of this program
-// wrote, too.
+// What playing needs: weights, config, policy and progress.steps. Reads what earlier versions of this program wrote,
+// too.
 Checkpoint load_checkpoint_weights(const std::string& path);
 // The newest whole checkpoint of a run, or empty.
 std::optional<std::string> latest_checkpoint(const std::string& run_dir);

@@ -21,6 +21,7 @@
 namespace parl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::TempDir;
 
@@ -85,6 +86,74 @@ TEST_P(ContinuousControl, ContinuesAsIfNeverStopped) {
 
 INSTANTIATE_TEST_SUITE_P(All, ContinuousControl, ::testing::Values("ddpg", "td3", "sac"),
                          [](const auto& info) { return info.param; });
+
+TEST_P(ContinuousControl, LearnsFromObservationsOfParts) {
+  TempDir dir;
+  TrainConfig config = program().config_of(GetParam());
+  config.env = "Aim-v0";
+  config.run = dir.file("run");
+  config.deterministic = true;
+  config.steps = 1'200;
+  for (const auto& [name, value] : {std::pair{"lr", "2e-3"},
+                                    {"gamma", "0"},
+                                    {"batch-size", "32"},
+                                    {"train-ratio", "12"},
+                                    {"learn-start", "200"},
+                                    {"replay-capacity", "4000"}}) {
+    config_set(config_fields(config), name, value);
+  }
+  if (GetParam() == "sac") config_set(config_fields(config), "alpha", "0.1");
+  run(config);
+  const LoadedRun loaded = load_run(config.run, false);
+  EXPECT_EQ(loaded.config.model, "dict");  // what auto stood for
+  EvalOptions options;
+  options.env = config.env;
+  options.episodes = 30;
+  EXPECT_GT(evaluate(*loaded.algorithm, options).return_mean, 3.3);
+
+  for (const char* name : {"model", "critic"}) {
+    TrainConfig other = config;
+    other.run = dir.file("other");
+    config_set(config_fields(other), name, "mlp256");
+    EXPECT_THAT(error_of([&] { run(other); }), HasSubstr("2 parts, the first 'place': use dict")) << name;
+  }
+}
+
+TEST(ContinuousControlModels, AutoIsMlp256UnlessThereAreParts) {
+  const AlgorithmEntry &sac = program().algorithm("sac"), &ppo = program().algorithm("ppo");
+  ModelSpec spec{{3}, DType::kF32, 0, 1, {-1}, {1}};
+  EXPECT_EQ(default_model(sac, spec), "mlp256");
+  EXPECT_EQ(default_model(ppo, spec), "mlp");
+  spec.parts = {{"x", DType::kU8, {3}, 0}};
+  EXPECT_EQ(default_model(sac, spec), "dict");
+}
+
+// PPO's policy acts by its network's means, SAC's by their tanh: the same weights are another policy.
+TEST(ContinuousControlErrors, WeightsOfAnotherKindOfPolicyAreRefused) {
+  TempDir dir;
+  const auto small = [&](const std::string& algorithm, const std::string& name) {
+    TrainConfig config = program().config_of(algorithm);
+    config.env = "Pendulum-v1";
+    config.model = "mlp64";
+    config.run = dir.file(name);
+    config.actors = 1, config.envs_per_actor = 2, config.rollout_length = 16, config.steps = 64;
+    if (algorithm == "ppo") return config;
+    for (const auto& [key, value] : {std::pair{"learn-start", "32"}, {"batch-size", "8"}, {"train-ratio", "1"}}) {
+      config_set(config_fields(config), key, value);
+    }
+    return config;
+  };
+  run(small("ppo", "ppo"));
+  run(small("sac", "sac"));
+  const auto begin = [&](const std::string& algorithm, const std::string& from) {
+    TrainConfig config = small(algorithm, algorithm + "_from_" + from);
+    config.init_from = dir.file(from);
+    return error_of([&] { run(config); });
+  };
+  EXPECT_THAT(begin("td3", "ppo"), AllOf(HasSubstr("td3's are the tanh"), HasSubstr("impala, a2c, ppo")));
+  EXPECT_THAT(begin("ppo", "sac"), AllOf(HasSubstr("ppo's are those means"), HasSubstr(": ddpg, td3, sac")));
+  EXPECT_EQ(begin("td3", "sac"), "nothing thrown");
+}
 
 TEST(ContinuousControlErrors, SayWhatToDo) {
   TempDir dir;

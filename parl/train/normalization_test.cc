@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "parl/agent/recurrent.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/error_of.h"
 #include "parl/core/files.h"
@@ -193,6 +194,21 @@ TEST(Normalization, EvaluationAndTheSavedPolicySeeItFrozen) {
   const at::Tensor x = ((obs.to(at::kDouble) - mean) / (variance + 1e-8).sqrt()).to(at::kFloat).clamp(-10, 10);
   EXPECT_TRUE(at::allclose(model->forward(x).logits, logits, 1e-5, 1e-6));
   EXPECT_FALSE(at::allclose(model->forward(obs).logits, logits, 1e-5, 1e-6));
+}
+
+TEST(Normalization, ServesActionsOfSeveralNumbers) {
+  ModelSpec spec{{4}, DType::kF32, 5, 0};
+  spec.action_choices = {3, 2};
+  for (const auto& [algorithm, model] : {std::pair{"ppo", "mlp"}, {"a2c", "mlp_lstm"}}) {
+    TrainConfig c = program().config_of(algorithm);
+    c.normalize_observations = true;
+    c.model = model;
+    torch::manual_seed(3);
+    const auto learner = program().algorithm(algorithm).make_learner(program().models.factory(c.network()), spec, c);
+    ActInput in{torch::randn({6, 4}), torch::rand({6, 2})};
+    if (RecurrentModel* recurrent = learner->model().recurrent()) in.state = recurrent->initial_state(6);
+    EXPECT_EQ(learner->act(in).action.sizes(), (std::vector<int64_t>{6, 2})) << model;
+  }
 }
 
 TEST(Normalization, WhatDoesNotFitIsRefused) {

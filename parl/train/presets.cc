@@ -36,13 +36,14 @@ constexpr const char* kParl = R"({
   }
 })";
 
-// 84x84 with the Nature network, every life an episode, the paper's optimizer (Espeholt et al. 2018, table G.1).
+// 84x84 with the Nature network, every life an episode, the paper's optimizer (Espeholt et al. 2018, table G.1), whose
+// rate falls to 0 over 200 M frames.
 constexpr const char* kDeepmind = R"({
   "env_args": {"preset": "deepmind"}, "model": "nature",
   "actors": 2, "envs_per_actor": 16, "rollout_length": 20,
   "impala": {
     "gamma": 0.99, "loss_reduction": "sum", "max_grad_norm": 40, "entropy_cost": 0.01,
-    "optimizer": "rmsprop", "lr": 6e-4, "eps": 0.01, "epochs": 1, "minibatches": 1, "clip": 0
+    "optimizer": "rmsprop", "lr": 6e-4, "lr_schedule": "0:6e-4,5e7:0", "eps": 0.01, "epochs": 1, "minibatches": 1, "clip": 0
   }
 })";
 
@@ -188,13 +189,15 @@ constexpr const char* kRainbow = R"({
   }
 })";
 
+// Atoms over what a reward of 1 or -1 a step sums to under gamma 0.99: CartPole's returns are above 0, the others'
+// below.
 constexpr const char* kRainbowClassic = R"({
   "steps": 300000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
   "dqn": {
     "lr": 1e-3, "eps": 1e-5, "batch_size": 64, "train_ratio": 16, "target_updates": 200, "learn_start": 1000,
     "double_q": true, "dueling": true, "n_step": 3, "prioritized": true, "priority_alpha": 0.5,
     "priority_beta": "0:0.4,200000:1", "replay_capacity": 50000,
-    "distributional": true, "atoms": 51, "v_min": 0, "v_max": 100,
+    "distributional": true, "atoms": 101, "v_min": -100, "v_max": 100,
     "noisy": true, "noisy_sigma": 0.5, "exploration": "0:1,2000:0", "eval_epsilon": 0
   }
 })";
@@ -261,10 +264,10 @@ constexpr const char* kPpoMulti = R"({
   "ppo": {"gamma": 0.97, "lr": 1e-3, "epochs": 4, "minibatches": 4, "clip": 0.2, "entropy_cost": 0.01}
 })";
 
-// Vectors of joints and velocities (MuJoCo and its like): the papers' networks and rates, one update per step
-// collected.
+// Vectors of joints and velocities (MuJoCo and its like): the networks and rates of SAC's and TD3's papers, for DDPG
+// too; one update per step collected.
 constexpr const char* kControl = R"({
-  "steps": 1000000, "model": "mlp256", "actors": 1, "envs_per_actor": 4, "rollout_length": 16,
+  "steps": 1000000, "model": "auto", "actors": 1, "envs_per_actor": 4, "rollout_length": 16,
   "ddpg": {"learn_start": 10000}, "td3": {"learn_start": 10000}, "sac": {"learn_start": 10000}
 })";
 

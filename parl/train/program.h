@@ -108,6 +108,9 @@ void check_network(const AlgorithmEntry& entry, Model& model, const std::string&
 
 // What a model must fit, from an environment's spaces. `env_id` is for the message when they cannot be learnt from.
 ModelSpec model_spec_of(const EnvSpec& spec);
+// The network that --model auto stands for: by the observation (models/registry.h), but mlp256 for a policy that is the
+// tanh of its network, unless the observation has parts.
+std::string default_model(const AlgorithmEntry& entry, const ModelSpec& spec);
 // Throws when an environment has actions that the algorithm cannot learn, naming some that can.
 void check_actions(const AlgorithmEntry& entry, const ModelSpec& spec, const std::string& env);
 

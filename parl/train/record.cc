@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include "parl/agent/categorical.h"
+#include "parl/agent/obs_parts.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/env/vector_env.h"
@@ -113,7 +115,17 @@ class Recorder {
       memory_ = std::move(out.state);
       return out.action;
     }
+    return act_by_chance(uniforms);
+  }
+
+  // Any legal action is as likely as another.
+  at::Tensor act_by_chance(const at::Tensor& uniforms) {
     if (spec_.action_size > 0) return uniforms * 2 - 1;
+    if (spec_.action_mask()) {
+      const at::Tensor forbidden = legal_actions(spec_, tensor_view(obs_)).logical_not();
+      const at::Tensor logits = torch::zeros({count_, spec_.num_actions}).masked_fill(forbidden, kIllegalLogit);
+      return sample_categorical(logits, uniforms, spec_.action_choices);
+    }
     if (!spec_.action_choices.empty()) {
       const at::Tensor choices = torch::tensor(spec_.action_choices);
       return torch::minimum((uniforms * choices).to(at::kLong), choices - 1);

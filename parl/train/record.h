@@ -21,7 +21,7 @@ struct RecordOptions {
   std::map<std::string, std::string> env_args = {};
   int64_t episodes = 10;
   int64_t envs = 8;             // at most; never more than episodes
-  std::string policy = "auto";  // as in evaluation; without an algorithm: any action is as likely as another
+  std::string policy = "auto";  // as in evaluation; without an algorithm: any legal action is as likely as another
   uint64_t seed = 0;
   std::function<bool()> stop = {};  // asked once a step; true ends it, with the episodes that are whole
 };

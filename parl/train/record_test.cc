@@ -2,7 +2,12 @@
 #include "parl/train/record.h"
 
 #include <gtest/gtest.h>
+#include <torch/torch.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "parl/agent/obs_parts.h"
 #include "parl/core/error_of.h"
 #include "parl/core/files.h"
 #include "parl/models/mlp.h"
@@ -22,10 +27,15 @@ TrainSummary run_quietly(const TrainConfig& config) {
   return train(config, hooks);
 }
 
-// CartPole's actions by a rule that keeps the pole up for hundreds of steps.
+// CartPole's actions by a rule that keeps the pole up for hundreds of steps. Drawn ones are by chance in eight of
+// ten steps: the pole falls, and there is something to learn from.
 class Balancer final : public Algorithm {
  public:
-  ActOutput sample(const at::Tensor& obs, const at::Tensor& /*uniforms*/) override { return predict(obs); }
+  ActOutput sample(const at::Tensor& obs, const at::Tensor& uniforms) override {
+    ActOutput out = predict(obs);
+    out.action = at::where(uniforms < 0.8, (uniforms < 0.4).to(at::kLong), out.action);
+    return out;
+  }
   ActOutput predict(const at::Tensor& obs) override {
     ActOutput out;
     const at::Tensor lean =
@@ -42,11 +52,51 @@ class Balancer final : public Algorithm {
   Mlp model_{{{4}, DType::kF32, 2, 0}};  // without a memory; no more is asked of it
 };
 
-std::string record_balancer(const testing::TempDir& dir, int64_t episodes) {
+// Aim-v0's actions, without parts: where it should be, or drawn twice as wide as there are bounds.
+class Aimer final : public Algorithm {
+ public:
+  ActOutput sample(const at::Tensor& /*obs*/, const at::Tensor& uniforms) override {
+    return {uniforms * 4 - 2, {}, {}};
+  }
+  ActOutput predict(const at::Tensor& obs) override {
+    return {obs.narrow(1, 0, 1) * (1 - 2 * obs.narrow(1, 1, 1)), {}, {}};
+  }
+  LearnStats learn(const Batch& /*batch*/, int64_t /*agent_steps*/) override { return {}; }
+  Model& model() override { return model_; }
+  Weights get_state() const override { return {}; }
+  void set_state(const Weights& /*state*/) override {}
+
+ private:
+  Mlp model_{{{2}, DType::kF32, 0, 1, {-2}, {2}}};
+};
+
+std::string record_aimer(const testing::TempDir& dir, const std::string& policy) {
+  Aimer aimer;
+  RecordOptions options;
+  options.env = "Aim-v0";
+  options.env_args = {{"parts", "false"}};
+  options.episodes = 300;
+  options.policy = policy;
+  const std::string file = dir.file(policy + ".safetensors");
+  save_recording(file, record(&aimer, options));
+  return file;
+}
+
+double evaluated(const std::string& run) {
+  const LoadedRun loaded = load_run(run, false);
+  EvalOptions options;
+  options.env = loaded.config.env;
+  options.env_args = loaded.config.env_args;
+  options.episodes = 30;
+  return evaluate(*loaded.algorithm, options).return_mean;
+}
+
+std::string record_balancer(const testing::TempDir& dir, int64_t episodes, const std::string& policy = "greedy") {
   Balancer balancer;
   RecordOptions options;
   options.env = "CartPole-v1";
   options.episodes = episodes;
+  options.policy = policy;
   const RecordedEpisodes recording = record(&balancer, options);
   save_recording(dir.file("episodes.safetensors"), recording);
   return dir.file("episodes.safetensors");
@@ -124,13 +174,113 @@ TEST(OfflineLearning, TeachDqnWithoutAnEnvironment) {
   TrainConfig c = program().config_of("dqn");
   c.env = "CartPole-v1";
   apply_preset(c, default_preset(c.env, c.algorithm));
-  c.data = record_balancer(dir, 10);
+  c.data = record_balancer(dir, 100, "sample");
   c.run = dir.file("run");
   c.deterministic = true;
-  c.steps = 4'000;
+  c.steps = 20'000;
   const TrainSummary summary = run_quietly(c);
   EXPECT_GT(summary.updates, 0);
   EXPECT_EQ(summary.episodes, 0);
+  EXPECT_GT(evaluated(c.run), 40);  // chance: 22; always the same action: 9
+}
+
+TrainConfig aim_config(const std::string& algorithm, const std::string& data, const std::string& run) {
+  TrainConfig c = program().config_of(algorithm);
+  c.env = "Aim-v0";
+  c.env_args = {{"parts", "false"}};
+  c.data = data;
+  c.run = run;
+  c.deterministic = true;
+  c.eval_steps = 0;
+  return c;
+}
+
+// Half of these draws lie beyond the bounds: the environment was given the bound, and a critic must learn that one.
+TEST(OfflineLearning, TeachesContinuousActionsFromAGaussianPolicysDraws) {
+  testing::TempDir dir;
+  for (const char* algorithm : {"td3", "sac"}) {
+    TrainConfig c = aim_config(algorithm, record_aimer(dir, "sample"), dir.file(algorithm));
+    c.actors = 2;
+    c.model = "mlp64";
+    c.steps = 2'000;
+    for (const auto& [name, value] : {std::pair{"lr", "2e-3"},
+                                      {"gamma", "0"},
+                                      {"batch-size", "64"},
+                                      {"train-ratio", "24"},
+                                      {"learn-start", "200"},
+                                      {"replay-capacity", "4000"}}) {
+      config_set(config_fields(c), name, value);
+    }
+    double largest = 0;
+    int64_t at_bounds = 0, steps = 0;
+    TrainHooks hooks;
+    hooks.show_status = false;
+    hooks.on_update = [&](const UpdateInfo& u) {
+      largest = std::max(largest, u.batch->action.abs().max().item<double>());
+      at_bounds += u.batch->action.abs().eq(1).sum().item<int64_t>();
+      steps += u.batch->steps();
+    };
+    EXPECT_EQ(train(c, hooks).episodes, 0);
+    EXPECT_EQ(largest, 1);
+    EXPECT_NEAR(static_cast<double>(at_bounds), 0.5 * static_cast<double>(steps), 0.05 * static_cast<double>(steps));
+    EXPECT_GT(evaluated(c.run), 3.4) << algorithm;
+    const std::string log = read_file(c.run + "/log.txt"), said = "recorded actions lie outside -1..1";
+    EXPECT_NE(log.find(said), std::string::npos);
+    EXPECT_EQ(log.find(said), log.rfind(said));
+  }
+}
+
+// A tanh policy's actions have the same units: what it did in -1..1 is what a Gaussian policy's means should be.
+TEST(BehaviourCloning, LearnsContinuousActions) {
+  testing::TempDir dir;
+  TrainConfig c = aim_config("bc", record_aimer(dir, "greedy"), dir.file("run"));
+  c.steps = 200'000;
+  run_quietly(c);
+  EXPECT_GT(evaluated(c.run), 3.4);
+}
+
+TEST(Record, ChanceTakesLegalActionsAlone) {
+  for (const char* actions : {"one", "several"}) {
+    RecordOptions options;
+    options.env = "Match-v0";
+    options.env_args = {{"actions", actions}, {"mask", "true"}};
+    options.episodes = 200;
+    const RecordedEpisodes r = record(nullptr, options);
+    const ModelSpec spec = model_spec_of(program().envs.make({.id = options.env, .args = options.env_args})->spec());
+    r.check_fits(spec, options.env, "chance");  // throws for forbidden ones
+    const int64_t offset = find_part(spec, "goal").offset, bytes = spec.obs_shape[0];
+    const int64_t numbers = r.action.ndim() == 2 ? r.action.dim(1) : 1;
+    int64_t right = 0;
+    for (int64_t s = 0; s < r.steps(); ++s) {
+      int64_t goal = 0;
+      std::memcpy(&goal, r.obs.data() + s * bytes + offset, sizeof(goal));
+      right += r.action.data<int64_t>()[s * numbers] == goal;
+    }
+    EXPECT_EQ(r.steps(), 800);
+    EXPECT_NEAR(static_cast<double>(right), 400, 60) << actions;  // one of two legal ones, each as likely
+  }
+}
+
+TEST(BehaviourCloning, RefusesWhatAMaskForbids) {
+  testing::TempDir dir;
+  RecordOptions options;
+  options.env = "Match-v0";
+  options.env_args = {{"mask", "true"}};
+  RecordedEpisodes r = record(nullptr, options);
+  TrainConfig c = bc_config(dir.file("data"), dir.file("run"));
+  c.env = options.env;
+  c.env_args = options.env_args;
+  c.steps = 1'000;
+  save_recording(c.data, r);
+  run_quietly(c);
+  const ModelSpec spec = model_spec_of(program().envs.make({.id = options.env, .args = options.env_args})->spec());
+  const std::byte* mask = r.obs.data() + 7 * spec.obs_shape[0] + spec.action_mask()->offset;
+  const int64_t forbidden = std::find(mask, mask + 3, std::byte{0}) - mask;
+  r.action.data<int64_t>()[7] = forbidden;
+  save_recording(c.data, r);
+  c.run = dir.file("other");
+  EXPECT_NE(error_of([&] { run_quietly(c); }).find("forbids action " + std::to_string(forbidden) + " at step 7"),
+            std::string::npos);
 }
 
 TEST(OfflineLearning, WhatDoesNotFitIsRefused) {

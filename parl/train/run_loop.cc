@@ -20,13 +20,29 @@
 namespace parl {
 namespace {
 
+// The same numbers are other actions where a policy is the tanh of its network's means than where it is the means
+// themselves, clipped to the bounds.
+void check_policy_kind(const std::string& checkpoint, const Checkpoint& c, const std::string& algorithm) {
+  const bool tanh = c.policy.contains("tanh") && c.policy.at("tanh") == "1";  // earlier versions had no such policies
+  const bool wanted = program().algorithm(algorithm).tanh_policy;
+  std::vector<std::string> able;
+  for (const AlgorithmEntry& entry : program().algorithms) {
+    if (entry.continuous_actions && entry.tanh_policy == tanh) able.push_back(entry.name);
+  }
+  const auto acts = [](bool by_tanh) { return by_tanh ? "the tanh of its network's means" : "those means, clipped"; };
+  PARL_CHECK(tanh == wanted,
+             "cannot begin with the weights of '{}': that policy's actions are {}, and {}'s are {}, so it would act "
+             "otherwise. These can begin with it: {}",
+             checkpoint, acts(tanh), algorithm, acts(wanted), fmt::join(able, ", "));
+}
+
 // Refuses what does not go together, before there is a run directory.
 std::unique_ptr<Algorithm> learner_of(TrainConfig& c, const EnvSpec& env) {
   static std::mutex one_at_a_time;  // torch's generator is the whole process's
   const std::lock_guard lock(one_at_a_time);
   at::set_num_threads(1);  // learner threads are the algorithm's own
   torch::manual_seed(static_cast<uint64_t>(c.seed));
-  if (c.model == "auto") c.model = default_model_for(model_spec_of(env));
+  if (c.model == "auto") c.model = default_model(program().algorithm(c.algorithm), model_spec_of(env));
   std::unique_ptr<Algorithm> learner = make_learner(c, env);
   if (const auto& settle = program().algorithm(c.algorithm).settle) {
     settle(c.settings, learner->model());
@@ -124,6 +140,7 @@ void RunLoop::restore() {
 
 void RunLoop::init_from(const std::string& checkpoint) {
   const Checkpoint c = load_checkpoint_weights(checkpoint);
+  if (model_spec_.action_size > 0) check_policy_kind(checkpoint, c, config_.algorithm);
   try {
     algorithm_->set_weights(network_weights(c.weights));
   } catch (const Error& error) {

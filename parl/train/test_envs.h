@@ -129,6 +129,57 @@ class RecallEnv : public Env {
   int64_t cue_ = 0, step_ = 0, forbidden_ = -1, illegal_ = 0;
 };
 
+// A place in -1..1 is shown, and whether left and right are swapped: a Dict, or with `parts` off one array. The action,
+// -2..2, should be twice the place, or minus that; each of the four steps of an episode pays 1 - the distance, in the
+// place's units. By chance 1.3 of 4, by doing nothing 2.
+class AimEnv : public Env {
+ public:
+  explicit AimEnv(bool parts) {
+    spec_.id = "Aim-v0";
+    const Box place{DType::kF32, {1}, {-1}, {1}};
+    if (parts) {
+      spec_.set_observation(Dict{{{"place", place}, {"swapped", Discrete{2}}}});
+    } else {
+      spec_.set_observation(Box{DType::kF32, {2}, {-1}, {1}});
+    }
+    spec_.action = Box{DType::kF32, {1}, {-2}, {2}};
+    spec_.contract = "Aim-v0";
+  }
+  const EnvSpec& spec() const override { return spec_; }
+  void reset(std::optional<uint64_t> seed, std::span<std::byte> obs) override {
+    if (seed) rng_ = CounterRng(*seed, 0);
+    step_ = 0;
+    write(obs);
+  }
+  StepResult step(const Action& action, std::span<std::byte> obs) override {
+    StepResult r;
+    r.reward = 1 - std::abs(action.values[0] / 2 - (swapped_ ? -place_ : place_));
+    r.terminated = ++step_ == 4;
+    write(obs);
+    return r;
+  }
+
+ private:
+  void write(std::span<std::byte> obs) {
+    place_ = rng_.uniform() * 2 - 1;
+    swapped_ = rng_.below(2) == 1;
+    if (spec_.parts.empty()) {
+      const float values[2] = {place_, swapped_ ? 1.0f : 0.0f};
+      std::memcpy(obs.data(), values, sizeof(values));
+      return;
+    }
+    write_padding(obs, spec_.parts);
+    part_of<float>(obs, spec_.part("place"))[0] = place_;
+    part_of<int64_t>(obs, spec_.part("swapped"))[0] = swapped_;
+  }
+
+  EnvSpec spec_;
+  CounterRng rng_{0, 0};
+  float place_ = 0;
+  bool swapped_ = false;
+  int64_t step_ = 0;
+};
+
 inline std::unique_ptr<Env> make_match(const EnvRequest& r) {
   const std::string actions = arg_choice(r.args, "actions", "one", {"one", "several", "switches"});
   const auto kind = actions == "one"       ? MatchEnv::Actions::kOne
@@ -138,6 +189,9 @@ inline std::unique_ptr<Env> make_match(const EnvRequest& r) {
 }
 
 inline void register_test_envs(Program& p) {
+  p.envs.add("Aim-v0", "act where the observation points",
+             [](const EnvRequest& r) { return std::make_unique<AimEnv>(arg_bool(r.args, "parts", true)); },
+             {{"parts", "true", "the observation is a Dict"}});
   p.envs.add("Match-v0", "do what the observation shows", make_match,
              {{"actions", "one", "one, several, switches"}, {"mask", "false", "of legal actions"}});
   p.envs.add("Recall-v0", "the first observation's cue is wanted at the last",
