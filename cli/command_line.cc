@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "parl/remote/options.h"
+#include "parl/train/train_config.h"
 
 namespace {
 
@@ -88,6 +89,8 @@ int parl::command_line(int argc, char** argv) {
   try {
     return run(Arguments(argv + 1, argv + argc));
   } catch (const parl::cli::UsageError& error) {
+    return report(error, parl::cli::kUsage);
+  } catch (const parl::SettingsError& error) {
     return report(error, parl::cli::kUsage);
   } catch (const std::exception& error) {
     return report(error, parl::cli::kFailure);

@@ -54,8 +54,8 @@ class Algorithm {
   // One update from one batch (possibly several passes). `agent_steps`: steps collected so far; schedules depend on it.
   virtual LearnStats learn(const Batch& batch, int64_t agent_steps) = 0;
 
-  // Asked by a learn() that may make very many updates (from replay), between them. Once it says true, that learn() leaves
-  // off: what it owes is kept, saved with the state, and made up at the start of the next call.
+  // Asked by a learn() that may make very many updates (from replay), between them. Once it says true, that learn()
+  // leaves off: what it owes is kept, saved with the state, and made up at the start of the next call.
   virtual void interrupt_when(std::function<bool()> asked) { interrupt_ = std::move(asked); }
 
   virtual Model& model() = 0;

@@ -45,7 +45,8 @@ void DqnConfig::check() const {
   PARL_CHECK(lr >= 0 && eps > 0, "lr is {} and eps {}: lr must not be negative, eps must be positive", lr, eps);
   PARL_CHECK(max_grad_norm >= 0, "max-grad-norm is {}, expected 0 or more", max_grad_norm);
   PARL_CHECK(batch_size >= 1, "batch-size is {}, expected at least 1", batch_size);
-  PARL_CHECK(train_ratio >= 0, "train-ratio is {}, expected 0 or more", train_ratio);
+  PARL_CHECK(train_ratio >= 0 && std::isfinite(train_ratio), "train-ratio is {}, expected 0 or more, and finite",
+             train_ratio);
   PARL_CHECK(target_updates >= 1, "target-updates is {}, expected at least 1", target_updates);
   PARL_CHECK(eval_epsilon >= 0 && eval_epsilon <= 1, "eval-epsilon is {}, expected 0..1", eval_epsilon);
   PARL_CHECK(learn_start >= 0, "learn-start is {}, expected 0 or more", learn_start);
@@ -221,24 +222,31 @@ void Dqn::update(double lr, double beta) {
   if (++l.updates % config_.target_updates == 0) model_->sync_weights_to(*target_);
 }
 
+// Makes the updates that are owed, as long as nobody interrupts.
+void Dqn::pay(double steps) {
+  Learner& l = *learner_;
+  const auto batch = static_cast<double>(config_.batch_size);
+  if (l.owed < batch) return;
+  const double lr = l.lr.at(steps), beta = l.beta.at(steps);
+  for (; l.owed >= batch && !interrupted(); l.owed -= batch) update(lr, beta);
+}
+
 LearnStats Dqn::learn(const Batch& batch, int64_t agent_steps) {
   batch.check();
   Learner& l = learner();
   check_finite(batch, *model_);
+  l.loss = l.q = l.error = l.target = l.norm = 0;
+  const int64_t before = l.updates;
+  pay(static_cast<double>(agent_steps));  // what a stop left over, from what there was then
   l.replay.add(batch);
   const double steps = static_cast<double>(agent_steps + batch.steps());
-  const double lr = l.lr.at(steps), beta = l.beta.at(steps);
   epsilon_ = l.epsilon.at(steps);
   const double lag =
       batch.version.defined() ? static_cast<double>(l.calls) - batch.version.to(at::kDouble).mean().item<double>() : 0;
-  l.loss = l.q = l.error = l.target = l.norm = 0;
-  const int64_t before = l.updates;
   if (agent_steps + batch.steps() >= config_.learn_start && l.replay.size() >= std::max(config_.batch_size, l.refill)) {
     l.refill = 0;
     l.owed += config_.train_ratio * static_cast<double>(batch.steps());
-    for (; l.owed >= static_cast<double>(config_.batch_size); l.owed -= static_cast<double>(config_.batch_size)) {
-      update(lr, beta);
-    }
+    pay(steps);
   }
   ++l.calls;
   const double updates = static_cast<double>(l.updates - before);
@@ -253,7 +261,7 @@ LearnStats Dqn::learn(const Batch& batch, int64_t agent_steps) {
   stats.insert(stats.end(), {{"updates", updates},
                              {"replay_size", static_cast<double>(l.replay.size())},
                              {"epsilon", epsilon_},
-                             {"lr", lr},
+                             {"lr", l.lr.at(steps)},
                              {"policy_lag_mean", lag}});
   return stats;
 }

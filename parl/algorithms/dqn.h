@@ -135,6 +135,7 @@ class Dqn : public Algorithm, public ReplayOwner {
   at::Tensor q_values(const PolicyValue& output) const;  // [N, A]
   ActOutput act(const at::Tensor& obs);
   Learner& learner() const;
+  void pay(double steps);
   void update(double lr, double beta);
   at::Tensor targets(const ReplaySample& sample);  // y [N], or the distributions [N, atoms]; on the CPU
   void draw_noise(Model& network, NoiseUse use);

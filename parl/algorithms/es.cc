@@ -80,8 +80,8 @@ Es::Es(std::shared_ptr<Model> model, EsConfig config, uint64_t seed)
              config_.noise_table);
   const int64_t memory = available_memory_bytes(), wanted = config_.noise_table / 1'000'000 * 4;
   PARL_CHECK(memory <= 0 || wanted <= memory / 1'000'000,
-             "--noise-table {} needs {} MB of memory in every process, {} MB are available", config_.noise_table, wanted,
-             memory / 1'000'000);
+             "--noise-table {} needs {} MB of memory in every process, {} MB are available", config_.noise_table,
+             wanted, memory / 1'000'000);
 }
 
 Es::~Es() = default;

@@ -69,7 +69,8 @@ void OffPolicyConfig::check() const {
   PARL_CHECK(gamma >= 0 && gamma <= 1, "gamma is {}, expected 0..1", gamma);
   PARL_CHECK(lr >= 0 && critic_lr >= 0, "lr is {} and critic-lr {}: neither may be negative", lr, critic_lr);
   PARL_CHECK(batch_size >= 1, "batch-size is {}, expected at least 1", batch_size);
-  PARL_CHECK(train_ratio >= 0, "train-ratio is {}, expected 0 or more", train_ratio);
+  PARL_CHECK(train_ratio >= 0 && std::isfinite(train_ratio), "train-ratio is {}, expected 0 or more, and finite",
+             train_ratio);
   PARL_CHECK(tau > 0 && tau <= 1, "tau is {}, expected above 0, at most 1", tau);
   PARL_CHECK(n_step >= 1, "n-step is {}, expected at least 1", n_step);
   PARL_CHECK(learn_start >= 0, "learn-start is {}, expected 0 or more", learn_start);

@@ -430,9 +430,9 @@ void ReplayBuffer::load(const std::string& path) try {
     const at::Tensor part = whole ? to.narrow(0, 0, file.shape(key)[0]) : to;
     file.read(key, {static_cast<std::byte*>(part.mutable_data_ptr()), part.nbytes()});
     const auto known = file.metadata().find(kChecksum + key);  // earlier versions wrote none
-    PARL_CHECK(known == file.metadata().end() ||
-                   known->second == std::to_string(crc32c(part.const_data_ptr(), part.nbytes())),
-               "'{}' is damaged: its checksum is another", key);
+    PARL_CHECK(
+        known == file.metadata().end() || known->second == std::to_string(crc32c(part.const_data_ptr(), part.nbytes())),
+        "'{}' is damaged: its checksum is another", key);
     if (whole) *whole = to;
     return to;
   });

@@ -53,9 +53,6 @@ class EsTrainer : public RunLoop {
 
 EsTrainer::EsTrainer(const TrainConfig& config, const TrainHooks& hooks)
     : RunLoop(config, hooks), manager_(config.engine), replacements_(config.max_replacements) {
-  PARL_CHECK(env_spec_.agents.empty(),
-             "es plays one agent at a time, and '{}' has {}: ppo, impala and dqn learn all of them", config.env,
-             env_spec_.agents.size());
   restored_.reset();  // what workers have follows from the generation's number
   for (int64_t i = 0; i < config_.actors; ++i) {
     Worker worker;

@@ -50,7 +50,7 @@ constexpr const char* kDeepmind = R"({
 // Returns of up to 500 would let the value's gradient drown the policy's in the shared trunk and in the norm's bound:
 // hence the small value_cost.
 constexpr const char* kClassic = R"({
-  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32,
+  "steps": 1000000, "checkpoint_steps": 50000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32,
   "impala": {
     "gamma": 0.99, "lambda": 0.95, "value_cost": 0.01, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
     "optimizer": "adam", "lr": 1e-3, "eps": 1e-5, "epochs": 4, "minibatches": 4, "clip": 0.2, "normalize_advantage": true
@@ -91,7 +91,7 @@ constexpr const char* kAppoPixel = R"({
 })";
 
 constexpr const char* kAppoClassic = R"({
-  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 2,
+  "steps": 1000000, "checkpoint_steps": 50000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 2,
   "appo": {"value_cost": 0.01, "lr": 1e-3, "epochs": 4}
 })";
 
@@ -103,14 +103,14 @@ constexpr const char* kGa3cAtari = R"({
 })";
 
 constexpr const char* kGa3cClassic = R"({
-  "steps": 1000000, "model": "mlp", "actors": 4, "envs_per_actor": 4, "rollout_length": 8, "max_lag": 4,
+  "steps": 1000000, "checkpoint_steps": 50000, "model": "mlp", "actors": 4, "envs_per_actor": 4, "rollout_length": 8, "max_lag": 4,
   "ga3c": {
     "lambda": 0.95, "value_cost": 0.01, "optimizer": "adam", "lr": 2e-3, "normalize_advantage": true
   }
 })";
 
 constexpr const char* kPgClassic = R"({
-  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 64, "max_lag": 0,
+  "steps": 1000000, "checkpoint_steps": 50000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 64, "max_lag": 0,
   "pg": {"value_cost": 0.01, "lr": 1e-2}
 })";
 
@@ -130,7 +130,7 @@ constexpr const char* kA2cAtari = R"({
 })";
 
 constexpr const char* kA2cClassic = R"({
-  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 8, "max_lag": 0,
+  "steps": 1000000, "checkpoint_steps": 50000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 8, "max_lag": 0,
   "a2c": {
     "gamma": 0.99, "lambda": 0.95, "value_cost": 0.01, "loss_reduction": "mean", "max_grad_norm": 0.5, "entropy_cost": 0.01,
     "optimizer": "adam", "lr": 2e-3, "eps": 1e-5, "normalize_advantage": true
@@ -147,7 +147,7 @@ constexpr const char* kPpoAtari = R"({
 })";
 
 constexpr const char* kPpoClassic = R"({
-  "steps": 1000000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 0,
+  "steps": 1000000, "checkpoint_steps": 50000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 0,
   "ppo": {"value_cost": 0.01, "lr": 1e-3, "epochs": 4, "minibatches": 4, "clip": 0.2}
 })";
 
@@ -246,7 +246,7 @@ constexpr const char* kBcClassic = R"({
 })";
 
 constexpr const char* kPqnClassic = R"({
-  "steps": 500000, "model": "mlp_norm", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 0,
+  "steps": 500000, "checkpoint_steps": 50000, "model": "mlp_norm", "actors": 2, "envs_per_actor": 8, "rollout_length": 32, "max_lag": 0,
   "pqn": {
     "gamma": 0.99, "lambda": 0.95, "lr": 1e-3, "epochs": 4, "minibatches": 8, "exploration": "0:1,30000:0.02"
   }
@@ -254,7 +254,7 @@ constexpr const char* kPqnClassic = R"({
 
 // Small returns' worth of value gradient, and a discount of which an upright pendulum's 200 steps need no more.
 constexpr const char* kPpoPendulum = R"({
-  "steps": 500000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 64, "max_lag": 0,
+  "steps": 500000, "checkpoint_steps": 50000, "model": "mlp", "actors": 2, "envs_per_actor": 8, "rollout_length": 64, "max_lag": 0,
   "ppo": {"gamma": 0.9, "entropy_cost": 0, "value_cost": 0.01, "lr": 1e-3, "epochs": 10, "minibatches": 8, "clip": 0.2}
 })";
 

@@ -164,6 +164,7 @@ AlgorithmEntry es_entry() {
   entry.name = "es";
   entry.summary = "evolution strategies: perturbed networks play whole episodes on remote workers";
   entry.settings = EsConfig{};
+  entry.several_agents = false;
   entry.continuous_actions = true;
   entry.fixed = {"noise_table"};
   entry.run_defaults = R"({"envs_per_actor": 1, "deterministic": true})";

@@ -49,6 +49,7 @@ struct AlgorithmEntry {
   bool continuous_actions = false;  // learns actions of floats (its network's policy is a Gaussian)
   bool several_numbers = false;     // learns actions of several numbers (MultiDiscrete, MultiBinary)
   bool action_masks = false;        // never takes, nor learns from, what a mask forbids (agent/masked_model.h)
+  bool several_agents = true;       // false: plays environments of one agent only
   bool recurrent = false;           // learns networks with a memory (agent/recurrent.h)
   // Where observations and rewards may be normalised: the discount under these settings. Else empty.
   std::function<double(const AnyConfig& settings)> discount;

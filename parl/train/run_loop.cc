@@ -9,6 +9,7 @@
 #include "parl/core/check.h"
 #include "parl/core/config.h"
 #include "parl/core/log.h"
+#include "parl/data/recording.h"
 #include "parl/models/policy.h"
 #include "parl/train/evaluate.h"
 #include "parl/train/learners.h"
@@ -36,8 +37,34 @@ void check_policy_kind(const std::string& checkpoint, const Checkpoint& c, const
              checkpoint, acts(tanh), algorithm, acts(wanted), fmt::join(able, ", "));
 }
 
+// What an error says before there is a run directory is about the settings.
+template <typename F>
+auto of_settings(F&& f) {
+  try {
+    return f();
+  } catch (const SettingsError&) {
+    throw;
+  } catch (const Error& error) {
+    throw SettingsError(error.what());
+  }
+}
+
+// What each actor would find out for itself, many times over.
+void check_data(const TrainConfig& c, const EnvSpec& env) {
+  const auto agents = static_cast<int64_t>(env.agents.size());
+  PARL_CHECK(agents == 0 || program().algorithm(c.algorithm).several_agents,
+             "{} plays one agent at a time, and '{}' has {}: ppo, impala and dqn learn all of them", c.algorithm, c.env,
+             agents);
+  PARL_CHECK(
+      agents == 0 || c.envs_per_actor % agents == 0,
+      "'{}' has {} agents, and each counts as one environment: --envs-per-actor must be a multiple of {}, not {}",
+      c.env, agents, agents, c.envs_per_actor);
+  if (!c.data.empty()) load_recording(c.data).check_fits(model_spec_of(env), c.env, c.data);
+}
+
 // Refuses what does not go together, before there is a run directory.
 std::unique_ptr<Algorithm> learner_of(TrainConfig& c, const EnvSpec& env) {
+  check_data(c, env);
   static std::mutex one_at_a_time;  // torch's generator is the whole process's
   const std::lock_guard lock(one_at_a_time);
   at::set_num_threads(1);  // learner threads are the algorithm's own
@@ -68,9 +95,9 @@ RunLoop::RunLoop(const TrainConfig& config, const TrainHooks& hooks, std::shared
     : config_(config),
       hooks_(hooks),
       team_(std::move(group)),
-      env_spec_(program().envs.make({.id = config.env, .args = config.env_args})->spec()),
-      model_spec_(model_spec_of(env_spec_)),
-      algorithm_(learner_of(config_, env_spec_)),
+      env_spec_(of_settings([&] { return program().envs.make({.id = config.env, .args = config.env_args})->spec(); })),
+      model_spec_(of_settings([&] { return model_spec_of(env_spec_); })),
+      algorithm_(of_settings([&] { return learner_of(config_, env_spec_); })),
       run_dir_(directory_of(config)) {
   run_dir_.start_log();
   announce_replay(*algorithm_, model_spec_, config_);

@@ -105,6 +105,9 @@ void TrainConfig::check() const {
              "{} has one network for all agents: leave --policies at shared", algorithm);
   PARL_CHECK(policies == "shared" || learners == 1,
              "--policies independent is for one learner: its agents have learners of their own; leave --learners at 1");
+  PARL_CHECK(!model.starts_with(kNormalized) || entry.discount,
+             "{} does not normalise observations: leave 'normalized:' out of --model. These do: {}", algorithm,
+             fmt::join(algorithms_that_normalize(), ", "));
   PARL_CHECK(max_ahead == 0 || !(entry.central || entry.train),
              "{}'s workers are never further ahead than the rollouts that they make: leave --max-ahead at 0",
              algorithm);

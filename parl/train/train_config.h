@@ -13,6 +13,12 @@
 
 namespace parl {
 
+// What a run cannot begin with, found before there is a run directory: wrong usage.
+class SettingsError : public Error {
+ public:
+  using Error::Error;
+};
+
 struct TrainConfig {
   std::string algorithm = "impala";
   std::string env = "atari:pong";

@@ -189,10 +189,11 @@ void Trainer::dump_batch(const Batch& batch, const NonFiniteError& error) const 
 TrainSummary train(const TrainConfig& given, const TrainHooks& hooks) {
   const TrainConfig config = with_learner_place(given);
   config.check();
-  PARL_CHECK(
-      config.device == "cpu" || torch::cuda::is_available(),
-      "--device {}: this machine, or the libtorch that this program was built with, has no CUDA; use --device cpu",
-      config.device);
+  if (config.device != "cpu" && !torch::cuda::is_available()) {
+    throw SettingsError(fmt::format(
+        "--device {}: this machine, or the libtorch that this program was built with, has no CUDA; use --device cpu",
+        config.device));
+  }
   const bool begins = config.init_from.empty() || latest_checkpoint(config.run);
   if (!begins) find_checkpoint(config.init_from, true);  // before there is a directory
   const AlgorithmEntry& entry = program().algorithm(config.algorithm);
