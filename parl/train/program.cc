@@ -68,8 +68,7 @@ AlgorithmEntry actor_critic_entry(std::string name, std::string summary) {
   entry.summary = std::move(summary);
   entry.settings = Config{};
   entry.fixed = {"optimizer"};
-  entry.continuous_actions = entry.several_numbers = entry.action_masks = true;
-  entry.recurrent = true;
+  entry.continuous_actions = entry.several_numbers = entry.action_masks = entry.recurrent = true;
   entry.discount = [](const AnyConfig& settings) { return settings.as<Config>().gamma; };
   if (Config{}.estimator == Estimator::kGae) entry.run_defaults = R"({"max_lag": 0})";
   entry.check = [](const TrainConfig& run) {
