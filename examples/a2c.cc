@@ -29,8 +29,8 @@ int main(int argc, char** argv) {
   settings.lr = 2e-3;
   settings.value_cost = 0.01;  // returns of hundreds: else the value's gradient drowns the policy's
   settings.normalize_advantage = true;
-  parl::Agent agent(std::make_shared<parl::A2c>(
-      parl::program().models.make("mlp", parl::model_spec_of(env->spec())), settings));
+  parl::Agent agent(
+      std::make_shared<parl::A2c>(parl::program().models.make("mlp", parl::model_spec_of(env->spec())), settings));
 
   // Four actors of four environments each, with a copy of the network and random streams of their own.
   const auto actors = manager.create_each<parl::Actor>(4, [](int i) {

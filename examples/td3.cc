@@ -2,8 +2,8 @@
 // a policy that moves half as often.
 //   td3               all four; about two seconds each
 //   td3 full          TD3 alone; also: ddpg, twin, smooth
-// A task as small as this all of them solve, TD3's slower policy last. Q, what the critic says of the policy, shows what
-// the second one is for: the smaller of two opinions is more modest. Harder: `parl train td3 --env HalfCheetah-v5`.
+// All of them solve a task as small as this, TD3's slower policy last. Q, what the critic says of the policy, shows
+// what the second one is for: the smaller of two opinions is more modest.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>

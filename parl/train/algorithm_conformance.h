@@ -1,4 +1,4 @@
-// check_algorithm: does an algorithm keep the contract of algorithm.h? Every algorithm of PARL passes it; so should yours:
+// check_algorithm: does an algorithm keep algorithm.h's contract? Every one of PARL's passes it; so should yours:
 //
 //   check_algorithm(program().algorithm("reinforce"), program().config_of("reinforce"));
 //

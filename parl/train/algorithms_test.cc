@@ -108,7 +108,7 @@ struct ActsOtherwise : Broken {
 };
 
 TEST(CheckAlgorithm, FindsWhatIsBroken) {
-  EXPECT_EQ(verdict<Broken>(), "");
+  EXPECT_EQ(verdict<Broken>(), "nothing thrown");
   EXPECT_THAT(verdict<KeepsNoState>(), HasSubstr("continued from get_weights() and get_state()"));
   EXPECT_THAT(verdict<NeverLearns>(), AllOf(HasSubstr("a loss that is not finite"), HasSubstr("does not choose")));
   EXPECT_THAT(verdict<ActsOtherwise>(), HasSubstr("sample() of an actor draws other actions"));
