@@ -19,6 +19,7 @@
 
 int main(int argc, char** argv) {
   parl::RemoteManager manager(argc, argv);
+  torch::set_num_threads(1);  // the actors are what runs in parallel; on small networks torch's threads would only wait
 
   // The algorithm, around a network that fits the environment.
   const auto env = parl::program().envs.make({.id = "CartPole-v1"});
