@@ -129,6 +129,25 @@ TEST_F(CommandLine, ARefusedRunHasNoDirectory) {
     EXPECT_NE(o.code, 0) << wrong;
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/refused")) << wrong << ": " << o.err;
   }
+  const struct {
+    const char *args, *expected;
+  } cases[] = {
+      {"dqn --env Pendulum-v1 --model mlp", "ppo"},
+      {"sac --env CartPole-v1", "impala"},
+      {"dqn --env CartPole-v1 --model normalized:mlp", "These do: impala"},
+      {"dqn --env CartPole-v1 --train-ratio inf", "train-ratio"},
+      {"bc --env CartPole-v1 --data /nowhere/x", "/nowhere/x"},
+      {"es --env multi:gather", "one agent at a time"},
+      {"es --env CartPole-v1 --noise-table 10", "--noise-table"},
+      {"ppo --env multi:gather --env-args agents=3 --envs-per-actor 8", "multiple of 3"},
+  };
+  for (const auto& c : cases) {
+    const Outcome o = parl(std::string("train ") + c.args + " --run " + folder_ + "/refused");
+    EXPECT_EQ(o.code, 2) << c.args << ": " << o.err;
+    EXPECT_THAT(o.err, HasSubstr(c.expected)) << c.args;
+    EXPECT_THAT(o.err, Not(HasSubstr("check failed"))) << c.args;
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/refused")) << c.args << ": " << o.err;
+  }
 }
 
 TEST_F(CommandLine, FailedWorkExitsWith1) {

@@ -101,6 +101,85 @@ TEST(ReplayRun, OnlyTheNewestCheckpointHasTheBuffer) {
   EXPECT_EQ(updates[3], 8);                                                                    // 256 > learn_start
 }
 
+// One flipped bit anywhere: the buffer is set aside, and the run goes on as without one.
+TEST(ReplayRun, ADamagedBufferIsSetAside) {
+  TempDir dir;
+  TrainConfig c = rainbow_config(dir.file("run"));
+  c.steps = 1'000;
+  run(c);
+  const std::string file = *latest_checkpoint(c.run) + "/" + kReplayFile;
+  std::string bytes = read_file(file);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  write_file_atomically(file, bytes);
+  c.steps = 1'300;
+  std::vector<double> updates;
+  TrainHooks hooks;
+  hooks.on_update = [&](const UpdateInfo& u) {
+    for (const auto& [name, value] : *u.stats) {
+      if (name == "updates") updates.push_back(value);
+    }
+  };
+  EXPECT_EQ(run(c, hooks).stop_reason, "steps");
+  EXPECT_EQ(updates.at(0), 0);  // nothing to learn from yet
+  EXPECT_TRUE(fs::exists(file + ".damaged") || !fs::exists(file));
+}
+
+// What a stop left owed is made up first, from what there was then: nobody can tell afterwards.
+TEST(ReplayRun, AnInterruptedUpdateIsMadeUpToTheBit) {
+  for (const std::string name : {"dqn", "td3"}) {
+    TrainConfig c = program().config_of(name);
+    c.env = name == "dqn" ? "CartPole-v1" : "Pendulum-v1";
+    c.model = name == "dqn" ? "mlp" : "mlp64";
+    c.run = "nowhere";
+    for (const auto& [key, value] : {std::pair{"learn-start", "64"}, {"batch-size", "8"}, {"train-ratio", "16"}}) {
+      config_set(config_fields(c), key, value);
+    }
+    const auto env = program().envs.make({.id = c.env});
+    const auto make = [&] {
+      torch::manual_seed(3);
+      return make_learner(c, env->spec());
+    };
+    const auto batch = [&](uint64_t seed) {
+      torch::manual_seed(seed);
+      Batch b;
+      b.obs = torch::randn({8, 17, env->spec().observation.size()});
+      b.action = name == "dqn" ? torch::randint(2, {8, 16}, at::kLong) : torch::rand({8, 16, 1}) * 2 - 1;
+      b.behaviour_logits = torch::zeros({8, 16, 2});
+      b.reward = torch::rand({8, 16});
+      b.terminated = torch::rand({8, 16}) < 0.1;
+      b.truncated = torch::zeros({8, 16}, at::kBool);
+      b.final_index = torch::zeros({0}, at::kLong), b.version = torch::zeros({8}, at::kLong);
+      return b;
+    };
+    const auto count = [](const LearnStats& stats) {
+      for (const auto& [key, value] : stats) {
+        if (key == "updates") return value;
+      }
+      return -1.0;
+    };
+    const auto whole = make(), stopped = make();
+    EXPECT_EQ(count(whole->learn(batch(1), 1'000)), 256);
+    int asked = 0;
+    stopped->interrupt_when([&] { return ++asked > 2; });
+    const double made = count(stopped->learn(batch(1), 1'000));
+    EXPECT_GT(made, 0) << name;
+    EXPECT_LT(made, 256) << name;
+
+    const auto continued = make();  // from a checkpoint
+    continued->set_weights(stopped->get_weights());
+    continued->set_state(stopped->get_state());
+    Weights steps;
+    dynamic_cast<ReplayOwner&>(*stopped).replay().append_state(steps);
+    dynamic_cast<ReplayOwner&>(*continued).replay().set_state(steps);
+    EXPECT_EQ(count(continued->learn(batch(2), 1'128)), 512 - made) << name;
+    whole->learn(batch(2), 1'128);
+    const Weights a = whole->get_weights(), b = continued->get_weights();
+    for (size_t i = 0; i < a.entries.size(); ++i) {
+      EXPECT_TRUE(a.entries[i].array == b.entries[i].array) << name << " " << a.entries[i].name;
+    }
+  }
+}
+
 TEST(ReplayRun, NoneIsSavedWhereNoneIsWanted) {
   TempDir dir;
   TrainConfig c = rainbow_config(dir.file("run"));
