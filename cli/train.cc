@@ -139,7 +139,14 @@ int verb_train(const Arguments& args) {
         "--seeds makes one run after another: with --learner-rank or torchrun start each seed by a command of its own");
   }
   if (!seeds.empty()) return train_seeds(config, parse_range(seeds, "--seeds"), hooks, json);
-  const TrainSummary summary = train(config, hooks);
+  TrainSummary summary;
+  try {
+    summary = train(config, hooks);
+  } catch (const Error& error) {
+    if (!*hooks.stop) throw;
+    fmt::print(stderr, "parl: {}\n", for_users(error.what()));  // what a stop cut short
+    return kInterrupted;
+  }
   print(summary);
   if (json) to_json(summary).print();
   return summary.stop_reason == "interrupted" ? kInterrupted : kSuccess;

@@ -59,6 +59,7 @@ EsTrainer::EsTrainer(const TrainConfig& config, const TrainHooks& hooks)
     worker.config = actor_config(config_, i);
     workers_.push_back(std::move(worker));
   }
+  wait_for_workers(manager_);
   auto remotes = manager_.create_each<EsWorker>(static_cast<int>(workers_.size()),
                                                 [this](int i) { return workers_[static_cast<size_t>(i)].config; });
   for (size_t i = 0; i < remotes.size(); ++i) workers_[i].remote = std::move(remotes[i]);

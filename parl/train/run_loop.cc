@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "parl/core/check.h"
@@ -11,6 +12,7 @@
 #include "parl/core/log.h"
 #include "parl/data/recording.h"
 #include "parl/models/policy.h"
+#include "parl/remote/manager.h"
 #include "parl/train/evaluate.h"
 #include "parl/train/learners.h"
 #include "parl/train/metrics.h"
@@ -226,6 +228,18 @@ void RunLoop::absorb(const LearnerNews& news) {
     if (log_) log_->add_lag(lag);
   }
   for (const Episode& episode : news.episodes) account(episode);
+}
+
+void RunLoop::wait_for_workers(const RemoteManager& manager) const {
+  constexpr double kLongest = 50;  // then create() says what is missing
+  if (!config_.engine.starts_with("tcp:") && !config_.engine.starts_with("unix:")) return;
+  if (manager.slots().vacant > 0) return;
+  log().info("waiting for workers: start the same program with --parl-worker {} on each machine (docs/remote.md)",
+             config_.engine);
+  for (const auto start = Clock::now(); manager.slots().vacant == 0 && seconds_since(start) < kLongest;) {
+    PARL_CHECK(!asked_to_stop(), "stopped while waiting for workers");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 bool RunLoop::leave_off() const {

@@ -24,6 +24,8 @@
 
 namespace parl {
 
+class RemoteManager;
+
 class RunLoop {
  public:
   // `hooks` outlives the loop.
@@ -57,6 +59,8 @@ class RunLoop {
   // begun then had some seconds to become whole.
   bool leave_off() const;
   void account(const Episode& episode);
+  // Where objects live in workers that dial in: says so, and waits for the first. Throws when a stop is asked for.
+  void wait_for_workers(const RemoteManager& manager) const;
   double elapsed() const { return seconds_since(start_); }
 
   TrainConfig config_;

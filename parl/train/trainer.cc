@@ -57,6 +57,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainHooks& hooks, std::shared
 
 void Trainer::start_actors() {
   manager_ = std::make_unique<RemoteManager>(config_.engine);
+  wait_for_workers(*manager_);
   std::vector<ActorConfig> actors;
   for (int64_t i = 0; i < config_.actors; ++i) {
     actors.push_back(actor_config(config_, i));
