@@ -139,8 +139,7 @@ TEST_F(EsReference, RefusesWhatCannotBe) {
   EXPECT_TRUE(flat(*model_).equal(theta));
   EXPECT_THROW(es.learn({}, 0), Error);
   config_.noise_table = 10;
-  Es small(make_mlp(), config_, 7);
-  EXPECT_THAT(error_of([&] { small.perturb(0, 0, 1); }), ::testing::HasSubstr("noise-table"));
+  EXPECT_THAT(error_of([&] { Es(make_mlp(), config_, 7); }), ::testing::HasSubstr("--noise-table"));
   config_.sigma = 0;
   EXPECT_THROW(Es(make_mlp(), config_), Error);
 }

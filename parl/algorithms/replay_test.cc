@@ -389,7 +389,8 @@ TEST(Replay, MemoryThatIsNotThereIsAnError) {
   ReplayBuffer stacks(options);
   std::vector<at::Tensor> stack;
   const Batch batch = frames(1, 8, {}, stack);
-  stacks.limit_memory(100 * 11 * 4);  // 800 steps in frames: 100 unrolls of 3 + 8 frames of 4 pixels
+  // 800 steps in frames: 100 unrolls of 3 + 8 frames of 4 pixels; beside them an action, a reward, two ends.
+  stacks.limit_memory(100 * 11 * 4 + 800 * (8 + 4 + 2));
   stacks.add(batch);
   Batch torn = batch;
   torn.obs = batch.obs.clone();

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -97,6 +98,12 @@ std::string own_address(const std::string& host, int port) {
   return mine.numeric();
 }
 
+// c10d's sockets raise it when the other side is gone, and the whole program would end of it.
+void no_sigpipe() {
+  struct sigaction now {};
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
+}
+
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -114,6 +121,7 @@ struct LearnerGroup::Impl {
   static std::string key(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
 
   void open_store() {
+    no_sigpipe();
     c10d::TCPStoreOptions store_options;
     store_options.port = static_cast<uint16_t>(port);
     store_options.isServer = listener >= 0;
