@@ -24,6 +24,11 @@ void explore(at::Tensor& action, const at::Tensor& uniforms, const at::Tensor& q
     if (u >= epsilon) continue;
     const float* row = q.const_data_ptr<float>() + i * actions;
     const int64_t count = std::count_if(row, row + actions, is_legal);
+    if (count == 0) {
+      throw NonFiniteError("q", fmt::format("the Q-values of all actions are below {}; the weights have diverged: "
+                                            "lower the learning rate",
+                                            kIllegalLogit / 2));
+    }
     int64_t chosen = std::min(count - 1, static_cast<int64_t>(u / epsilon * static_cast<double>(count)));
     for (a[i] = 0; !is_legal(row[a[i]]) || chosen-- > 0;) ++a[i];
   }
@@ -40,7 +45,7 @@ double epsilon_of(const Weights& weights, double otherwise) {
 
 ActOutput greedy_of(const at::Tensor& q) {
   if (!at::isfinite(q).all().item<bool>()) {
-    throw NonFiniteError("q", "the Q-values contain NaN or inf; the weights have diverged");
+    throw NonFiniteError("q", "the Q-values contain NaN or inf; the weights have diverged: lower the learning rate");
   }
   return {q.argmax(1), q, std::get<0>(q.max(1))};
 }

@@ -9,7 +9,8 @@
 namespace parl {
 
 // Where uniforms[i] is below epsilon, action[i] becomes any that is not forbidden (of value kIllegalLogit in q [N, A]:
-// agent/masked_model.h), each with the same probability.
+// agent/masked_model.h), each with the same probability. Throws NonFiniteError where all are: no mask forbids all, so
+// the weights have diverged.
 void explore(at::Tensor& action, const at::Tensor& uniforms, const at::Tensor& q, double epsilon);
 
 // The entry "exploration/epsilon" of an algorithm's weights.
