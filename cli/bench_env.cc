@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/env_args.h"
 #include "cli/env_rate.h"
 #include "parl/train/program.h"
 
@@ -32,7 +33,7 @@ int bench_env(const Arguments& args) {
   settings.threads = usable_cores();
   bool json = false;
   app.add_option("--env", env, "environment (see: parl list envs)")->capture_default_str();
-  app.add_option("--env-args", env_args, "options of the environment, name=value, repeatable")->delimiter(',');
+  add_env_args(app, env_args, "options of the environment");
   app.add_option("--threads", settings.threads, "largest number of threads")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/env_args.h"
 #include "parl/env/env_conformance.h"
 #include "parl/train/algorithm_conformance.h"
 #include "parl/train/program.h"
@@ -30,7 +31,7 @@ int check_env_named(const Arguments& args) {
   ConformanceOptions options;
   bool evaluation = false, json = false, no_randomness = false, endless = false;
   app.add_option("env", env, "environment (see: parl list envs)")->required();
-  app.add_option("--env-args", env_args, "options of the environment: name=value ...");
+  add_env_args(app, env_args, "options of the environment");
   app.add_option("--steps", options.steps, "random steps per run; about a dozen runs are made")->capture_default_str();
   app.add_option("--seed", options.seed, "seed of the random actions")->capture_default_str();
   app.add_flag("--evaluation", evaluation, "as evaluations see it, not training");

@@ -8,6 +8,10 @@
 #include <cstdio>
 #include <iostream>
 
+#include "cli/env_args.h"
+#include "parl/core/config.h"
+#include "parl/core/interrupt.h"
+
 namespace parl::cli {
 namespace {
 
@@ -34,6 +38,34 @@ std::string quote(std::string_view text) {
   return out + "\"";
 }
 
+bool is_switch(const CLI::Option* option) { return option && option->get_items_expected_max() == 0; }
+
+// "--double-q or --no-double-q", the second where there is one.
+std::string both_ways(const CLI::App& app, const std::string& name) {
+  const std::string no = "--no-" + name.substr(2);
+  return name + (app.get_option_no_throw(no) ? " or " + no : "");
+}
+
+// The parser takes anything as a switch's value, and fails on much of it without a name.
+void check_switches(const CLI::App& app, const Arguments& args) {
+  for (const std::string& arg : args) {
+    if (arg == "--") return;
+    const size_t equals = arg.find('=');
+    if (!arg.starts_with("--") || equals == std::string::npos) continue;
+    const std::string name = arg.substr(0, equals), value = arg.substr(equals + 1);
+    if (value == "true" || value == "false" || !is_switch(app.get_option_no_throw(name))) continue;
+    throw UsageError(fmt::format("{} wants true or false, got '{}': write {}", name, value, both_ways(app, name)));
+  }
+}
+
+// For `--auto-alpha false`, of which `false` is left over.
+std::string switch_hint(const CLI::App& app, const Arguments& args, const std::string& extra) {
+  if (extra != "true" && extra != "false") return "";
+  const auto at = std::find(args.begin(), args.end(), extra);
+  if (at == args.end() || at == args.begin() || !is_switch(app.get_option_no_throw(at[-1]))) return "";
+  return fmt::format(": write {}={}, or {}", at[-1], extra, both_ways(app, at[-1]));
+}
+
 std::atomic<bool> stop_flag{false};
 
 void on_signal(int signal) {
@@ -46,6 +78,7 @@ void on_signal(int signal) {
 }  // namespace
 
 bool parse(CLI::App& app, const Arguments& args) {
+  check_switches(app, args);
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   app.allow_extras();
   try {
@@ -61,7 +94,9 @@ bool parse(CLI::App& app, const Arguments& args) {
   const auto option =
       std::find_if(extras.begin(), extras.end(), [](const std::string& s) { return s.starts_with("-"); });
   const std::string help = " (see: " + app.get_name() + " --help)";
-  if (option == extras.end()) throw UsageError("unexpected argument '" + extras[0] + "'" + help);
+  if (option == extras.end()) {
+    throw UsageError("unexpected argument '" + extras[0] + "'" + switch_hint(app, args, extras[0]) + help);
+  }
   const std::string name = option->substr(0, option->find('='));
   throw UsageError("unknown option '" + name + "'" + did_you_mean(name, option_names(app)) + help);
 }
@@ -162,15 +197,30 @@ const std::atomic<bool>& stop_on_signals() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   std::signal(SIGHUP, on_signal);  // the terminal went away: end with a checkpoint
+  std::signal(SIGPIPE, SIG_IGN);   // nobody reads what is printed: the work goes on
+  set_interrupt_flag(&stop_flag);
   return stop_flag;
 }
 
-void set_env_args(std::map<std::string, std::string>& args, const std::vector<std::string>& pairs) {
-  for (const std::string& pair : pairs) {
-    const size_t equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0) throw UsageError("--env-args wants name=value, got '" + pair + "'");
-    args[pair.substr(0, equals)] = pair.substr(equals + 1);
+namespace {
+struct EnvArgsOption {
+  std::map<std::string, std::string> env_args;
+};
+PARL_CONFIG(EnvArgsOption, (env_args, "options of the environment"));
+}  // namespace
+
+void add_env_args(CLI::App& app, std::vector<std::string>& texts, const std::string& help) {
+  app.add_option("--env-args", texts, help + ", repeatable")->allow_extra_args(false)->type_name("key=value,...");
+}
+
+void set_env_args(std::map<std::string, std::string>& args, const std::vector<std::string>& texts) {
+  EnvArgsOption option;
+  try {
+    config_set(config_fields(option), "env-args", fmt::format("{}", fmt::join(texts, ",")));
+  } catch (const Error& error) {
+    throw UsageError(error.what());
   }
+  for (auto& [name, value] : option.env_args) args[name] = value;
 }
 
 }  // namespace parl::cli

@@ -3,12 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
+#include "parl/core/files.h"
+#include "parl/core/interrupt.h"
 #include "parl/remote/options.h"
 #include "parl/train/train_config.h"
 
@@ -53,7 +57,7 @@ std::string usage() {
 
 int run(const Arguments& args) {
   if (args.empty()) {
-    fmt::print(stderr, "{}", usage());
+    std::fputs(usage().c_str(), stderr);
     return parl::cli::kUsage;
   }
   if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
@@ -74,25 +78,44 @@ int run(const Arguments& args) {
                               " (see: parl --help)");
 }
 
+// Does not throw: standard error may be gone.
+int report(const std::exception& error, int code) {
+  std::fputs(fmt::format("parl: {}\n", parl::cli::for_users(error.what())).c_str(), stderr);
+  return code;
+}
+
+// Results that nobody got are a failure.
+void check_output() {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::cout && std::ferror(stdout) == 0) return;
+  if (errno) throw parl::Error(parl::file_error("write", "standard output", errno));
+  throw parl::Error("cannot write 'standard output': some of what was printed is lost");
+}
+
+int run_checked(const Arguments& args) {
+  try {
+    const int code = run(args);
+    if (code == parl::cli::kSuccess) check_output();
+    return code;
+  } catch (const parl::cli::UsageError& error) {
+    return report(error, parl::cli::kUsage);
+  } catch (const parl::SettingsError& error) {
+    return report(error, parl::cli::kUsage);
+  } catch (const parl::Interrupted& error) {
+    return report(error, parl::cli::kInterrupted);
+  } catch (const std::exception& error) {
+    return report(error, parl::cli::kFailure);
+  }
+}
+
 }  // namespace
 
 int parl::command_line(int argc, char** argv) {
-  const auto report = [](const std::exception& error, int code) {
-    fmt::print(stderr, "parl: {}\n", parl::cli::for_users(error.what()));
-    return code;
-  };
   try {
     parl::init(argc, argv);
   } catch (const std::exception& error) {
     return report(error, parl::cli::kUsage);
   }
-  try {
-    return run(Arguments(argv + 1, argv + argc));
-  } catch (const parl::cli::UsageError& error) {
-    return report(error, parl::cli::kUsage);
-  } catch (const parl::SettingsError& error) {
-    return report(error, parl::cli::kUsage);
-  } catch (const std::exception& error) {
-    return report(error, parl::cli::kFailure);
-  }
+  return run_checked(Arguments(argv + 1, argv + argc));
 }

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "cli/config_flags.h"
+#include "cli/env_args.h"
 
 namespace parl::cli {
 namespace {
@@ -33,6 +34,51 @@ TEST(Parse, UnknownOptionsNameTheNearest) {
   EXPECT_THAT([&] { parse(app, {"--lr", "abc"}); }, ThrowsMessage<UsageError>(HasSubstr("--lr")));
   EXPECT_TRUE(parse(app, {"--lr", "-0.5"}));
   EXPECT_EQ(lr, -0.5);
+}
+
+TEST(Parse, SwitchesTakeTrueOrFalseAlone) {
+  CLI::App app("", "parl train");
+  bool double_q = false, json = false;
+  std::string algorithm;
+  app.add_option("algorithm", algorithm);
+  app.add_flag("--double-q", double_q);
+  app.add_flag_function("--no-double-q", [&](int64_t) { double_q = false; });
+  app.add_flag("--json", json);
+  for (const char* wrong : {"foo", "2", ""}) {
+    EXPECT_THAT([&] { parse(app, {std::string("--double-q=") + wrong}); },
+                ThrowsMessage<UsageError>(std::string("--double-q wants true or false, got '") + wrong +
+                                          "': write --double-q or --no-double-q"));
+  }
+  EXPECT_THAT([&] { parse(app, {"--json=maybe"}); },
+              ThrowsMessage<UsageError>("--json wants true or false, got 'maybe': write --json"));
+  EXPECT_TRUE(parse(app, {"dqn", "--double-q=true"}));
+  EXPECT_TRUE(double_q);
+  EXPECT_TRUE(parse(app, {"dqn", "--double-q=false"}));
+  EXPECT_FALSE(double_q);
+  EXPECT_THAT(
+      [&] {
+        parse(app, {"dqn", "--double-q", "false"});
+      },
+      ThrowsMessage<UsageError>("unexpected argument 'false': write --double-q=false, or --double-q or "
+                                "--no-double-q (see: parl train --help)"));
+}
+
+TEST(EnvArgs, CommasAndRepetitionAsInTraining) {
+  CLI::App app("", "parl eval");
+  std::vector<std::string> texts;
+  std::string run;
+  app.add_option("run", run);
+  add_env_args(app, texts, "options");
+  ASSERT_TRUE(parse(app, {"--env-args", "a=1,b=x=y", "runs/one", "--env-args=size=[3,4],a=2", "--env-args",
+                          "k={\"p\": 1, \"q\": 2}"}));
+  EXPECT_EQ(run, "runs/one");
+  std::map<std::string, std::string> args = {{"old", "0"}, {"b", "z"}};
+  set_env_args(args, texts);
+  EXPECT_THAT(
+      args, testing::UnorderedElementsAre(testing::Pair("old", "0"), testing::Pair("a", "2"), testing::Pair("b", "x=y"),
+                                          testing::Pair("size", "[3,4]"), testing::Pair("k", "{\"p\": 1, \"q\": 2}")));
+  EXPECT_THAT([&] { set_env_args(args, {"a=1,b"}); }, ThrowsMessage<UsageError>("--env-args wants key=value, got 'b'"));
+  EXPECT_THAT(app.help(), HasSubstr("key=value,..."));
 }
 
 TEST(ParseRange, RangesAndLists) {

@@ -32,7 +32,8 @@ void ConfigFlags::add_to(CLI::App& app, const ConfigFields& fields, const std::v
     if (field.is_switch) {
       option = app.add_flag_function(
           name, [this, flag](int64_t count) { texts_[flag] = count > 0 ? "true" : "false"; }, field.help);
-      app.add_flag_function("--no-" + flag, [this, flag](int64_t) { texts_[flag] = "false"; })
+      app.add_flag_function("--no-" + flag,
+                            [this, flag](int64_t count) { texts_[flag] = count > 0 ? "false" : "true"; })
           ->group("");  // not in --help
     } else if (field.is_list) {
       option = app.add_option_function<std::vector<std::string>>(

@@ -2,7 +2,8 @@
 //
 // --json: {"run", "checkpoint", "env", "steps" (agent steps of training), "episodes", "policy", "truncated",
 // "return_mean", "return_std", "return_median", "return_min", "return_max", "length_mean", "complete" (false:
-// interrupted), "video" (null without)}.
+// interrupted), "video" (null without, and where the film failed: the games are played to their end even so, and the
+// exit code is 1)}.
 #include "parl/train/evaluate.h"
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/env_args.h"
 #include "cli/terminal_view.h"
 #include "cli/video.h"
 #include "parl/train/program.h"
@@ -85,8 +87,7 @@ int verb_eval(const Arguments& args) {
       ->capture_default_str()
       ->check(CLI::IsMember({"best", "latest"}));
   app.add_option("--seed", seed, "of the episodes; default: the run's");
-  app.add_option("--env-args", env_args, "options of the environment over those of the run, name=value")
-      ->allow_extra_args(false);
+  add_env_args(app, env_args, "options of the environment over those of the run");
   app.add_option("--video", video_path, "film environment 0 into a .gif or .mp4 file")->type_name("file");
   bool watch = false;
   app.add_flag("--watch", watch, "show environment 0 in this terminal while it plays");
@@ -113,17 +114,31 @@ int verb_eval(const Arguments& args) {
   options.stop = [&stop] { return stop.load(); };
   std::optional<TerminalView> view;
   if (watch) view.emplace();
+  std::string no_film;  // why
+  const auto film = [&](const auto& work) {
+    if (!no_film.empty()) return;
+    try {
+      work();
+    } catch (const Error& error) {
+      no_film = for_users(error.what());
+      video.reset();
+    }
+  };
   if (video || view) {
     options.on_frame = [&, picture = Image()](Env& env) mutable {
-      env.render(picture);
-      const double rate = fps > 0 ? fps : 60.0 / env.spec().frames_per_step;
-      if (video) video->add(picture, rate);
-      if (view) view->show(picture, rate);
+      film([&] {
+        env.render(picture);
+        const double rate = fps > 0 ? fps : 60.0 / env.spec().frames_per_step;
+        if (video) video->add(picture, rate);
+        if (view) view->show(picture, rate);
+      });
     };
   }
   const EvalSummary s = evaluate(*run.algorithm, options);
   view.reset();
-  if (video) video->finish();
+  film([&] {
+    if (video) video->finish();
+  });
   print(run, s);
   if (video) std::cout << "film: " << video_path << "\n" << std::flush;
   if (json) {
@@ -139,6 +154,7 @@ int verb_eval(const Arguments& args) {
       line.add_raw("video", "null");
     line.print();
   }
+  if (!no_film.empty()) raise("no {}: {}", video_path.empty() ? "pictures" : "film", no_film);
   return stop ? kInterrupted : kSuccess;
 }
 

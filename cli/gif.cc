@@ -132,11 +132,12 @@ void index_colours(const Image& image, const Rect& r, std::vector<uint32_t>& pal
 
 class Gif : public Video {
  public:
-  explicit Gif(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wbe")) {
+  explicit Gif(std::string path) : path_(std::move(path)), file_(std::fopen(part_of(path_).c_str(), "wbe")) {
     if (!file_) throw Error(file_error("write", path_, errno));
   }
   ~Gif() override {
     if (file_) std::fclose(file_);
+    if (!is_whole_) std::remove(part_of(path_).c_str());
   }
 
   void add(const Image& picture, double pictures_per_second) override {
@@ -158,6 +159,8 @@ class Gif : public Video {
     const int result = std::fclose(file_);
     file_ = nullptr;
     if (result != 0) throw Error(file_error("write", path_, errno));
+    put_in_place(path_);
+    is_whole_ = true;
   }
 
  private:
@@ -202,6 +205,7 @@ class Gif : public Video {
 
   std::string path_;
   std::FILE* file_;
+  bool is_whole_ = false;
   Image last_;
   double due_ = 0;
   int64_t shown_ = 0;
@@ -212,6 +216,12 @@ class Gif : public Video {
 }  // namespace
 
 std::unique_ptr<Video> open_gif(const std::string& path) { return std::make_unique<Gif>(path); }
+
+std::string part_of(const std::string& path) { return path + ".part"; }
+
+void put_in_place(const std::string& path) {
+  if (std::rename(part_of(path).c_str(), path.c_str()) != 0) throw Error(file_error("replace", path, errno));
+}
 
 bool is_video_name(const std::string& path) { return path.ends_with(".gif") || path.ends_with(".mp4"); }
 

@@ -11,6 +11,9 @@ extern "C" {
 }
 
 #include <cmath>
+#include <cstdio>
+
+#include "parl/core/files.h"
 
 namespace parl::cli {
 namespace {
@@ -37,7 +40,12 @@ class Mp4 : public Video {
     AVFormatContext* format = nullptr;
     check(avformat_alloc_output_context2(&format, nullptr, "mp4", path_.c_str()), "start");
     format_.reset(format);
-    check(avio_open(&format_->pb, path_.c_str(), AVIO_FLAG_WRITE), "write");
+    check(avio_open(&format_->pb, part_of(path_).c_str(), AVIO_FLAG_WRITE), "write");
+  }
+  ~Mp4() override {
+    if (is_whole_) return;
+    format_.reset();
+    std::remove(part_of(path_).c_str());
   }
 
   void add(const Image& picture, double pictures_per_second) override {
@@ -56,11 +64,15 @@ class Mp4 : public Video {
     encode(nullptr);
     check(av_write_trailer(format_.get()), "write");
     check(avio_closep(&format_->pb), "write");
+    put_in_place(path_);
+    is_whole_ = true;
   }
 
  private:
   void check(int result, const char* what) const {
     if (result >= 0) return;
+    constexpr int kMostErrno = 4095;  // FFmpeg's own errors lie far below
+    if (result >= -kMostErrno) throw Error(file_error(what, path_, AVUNERROR(result)));
     char text[AV_ERROR_MAX_STRING_SIZE] = {};
     av_strerror(result, text, sizeof text);
     raise("cannot {} '{}': {}", what, path_, text);
@@ -112,6 +124,7 @@ class Mp4 : public Video {
   }
 
   std::string path_;
+  bool is_whole_ = false;
   int width_ = 0, height_ = 0;
   int64_t next_ = 0;
   Owned<AVFormatContext> format_;

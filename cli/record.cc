@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/env_args.h"
 #include "parl/train/evaluate.h"
 #include "parl/train/trainer.h"
 
@@ -28,8 +29,7 @@ int verb_record(const Arguments& args) {
                  "run directory, or one checkpoint folder, whose agent plays; none: actions by chance");
   app.add_option("--out", out, "file to write (safetensors)")->required()->type_name("file");
   app.add_option("--env", options.env, "environment, where no run is given (see: parl list envs)");
-  app.add_option("--env-args", env_args, "options of the environment over those of the run, name=value")
-      ->allow_extra_args(false);
+  add_env_args(app, env_args, "options of the environment over those of the run");
   app.add_option("--episodes", options.episodes, "how many, in all")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000'000));
@@ -46,11 +46,14 @@ int verb_record(const Arguments& args) {
   app.add_flag("--json", json, kJsonHelp);
   if (!parse(app, args)) return kSuccess;
 
+  const std::atomic<bool>& stop = stop_on_signals();
+  options.stop = [&stop] { return stop.load(); };
   std::optional<LoadedRun> run;
   if (run_path.empty()) {
     if (options.env.empty()) throw UsageError("give a run whose agent plays, or --env for actions by chance");
   } else {
-    if (!options.env.empty()) throw UsageError("--env is for actions by chance: a run plays in its own environment");
+    if (!options.env.empty())
+      throw UsageError("--env is for actions by chance: the run '" + run_path + "' plays in its own environment");
     run = load_run(run_path, which == "best");
     options.env = run->config.env;
     options.env_args = run->config.env_args;
@@ -58,8 +61,6 @@ int verb_record(const Arguments& args) {
   }
   set_env_args(options.env_args, env_args);
   if (app.count("--seed")) options.seed = static_cast<uint64_t>(seed);
-  const std::atomic<bool>& stop = stop_on_signals();
-  options.stop = [&stop] { return stop.load(); };
   const RecordedEpisodes recording = record(run ? run->algorithm.get() : nullptr, options);
   save_recording(out, recording);
   double rewards = 0;

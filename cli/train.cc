@@ -16,6 +16,7 @@
 #include "cli/seeds.h"
 #include "cli/train_options.h"
 #include "parl/core/check.h"
+#include "parl/core/interrupt.h"
 #include "parl/core/log.h"
 #include "parl/train/checkpoint.h"
 #include "parl/train/learners.h"
@@ -75,6 +76,10 @@ int train_seeds(const TrainConfig& base, const std::vector<int64_t>& all, const 
       }
       summaries.push_back(std::move(summary));
       seeds.push_back(seed);
+    } catch (const Interrupted& error) {
+      log().warn("seed {}: {}", seed, error.what());
+      stop_reason = "interrupted";
+      break;
     } catch (const std::exception& error) {
       log().error("seed {}: {}", seed, error.what());
       failure = fmt::format("seed {} failed: {}", seed, error.what());
@@ -120,6 +125,7 @@ int verb_train(const Arguments& args) {
     std::cout << options.help_text() << std::flush;
     return kSuccess;
   }
+  const std::atomic<bool>& stop = stop_on_signals();  // before the first line that could find its reader gone
   TrainConfig config;
   try {
     config = options.resolve();
@@ -132,21 +138,14 @@ int verb_train(const Arguments& args) {
   if (!options.preset().empty()) log().info("preset {}", options.preset());
 
   TrainHooks hooks;
-  hooks.stop = &stop_on_signals();
+  hooks.stop = &stop;
   hooks.show_status = !quiet;
   if (!seeds.empty() && with_learner_place(config).learner_rank >= 0) {
     throw UsageError(
         "--seeds makes one run after another: with --learner-rank or torchrun start each seed by a command of its own");
   }
   if (!seeds.empty()) return train_seeds(config, parse_range(seeds, "--seeds"), hooks, json);
-  TrainSummary summary;
-  try {
-    summary = train(config, hooks);
-  } catch (const Error& error) {
-    if (!*hooks.stop) throw;
-    fmt::print(stderr, "parl: {}\n", for_users(error.what()));  // what a stop cut short
-    return kInterrupted;
-  }
+  const TrainSummary summary = train(config, hooks);
   print(summary);
   if (json) to_json(summary).print();
   return summary.stop_reason == "interrupted" ? kInterrupted : kSuccess;

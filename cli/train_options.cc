@@ -20,6 +20,20 @@ ConfigFields run_fields(TrainConfig& config) {
   return fields;
 }
 
+// A preset of one family's tasks may set what another's environments do not have.
+void check_env_args_of_preset(const TrainConfig& config, const std::string& preset,
+                              const std::map<std::string, std::string>& env_args) {
+  const EnvFamily& family = program().envs.family_of(config.env);
+  if (family.open) return;
+  for (const auto& [name, value] : env_args) {
+    const bool is_known = std::any_of(family.options.begin(), family.options.end(),
+                                      [&, &n = name](const EnvOption& option) { return option.name == n; });
+    if (is_known || !config.env_args.contains(name)) continue;
+    raise("--preset {} is not for '{}': it sets the environment option '{}' (--env-args {}={}), which '{}' has not",
+          preset, config.env, name, name, value, config.env);
+  }
+}
+
 }  // namespace
 
 TrainOptions::TrainOptions(CLI::App& app) : app_(app) {
@@ -62,6 +76,7 @@ TrainConfig TrainOptions::resolve() const {
   const ConfigFields fields = config_fields(config);
   flags_.check_known(fields, algorithm);
   if (!chosen_preset_.empty()) apply_preset(config, chosen_preset_);
+  const std::map<std::string, std::string> env_args_of_preset = config.env_args;
   const std::vector<std::string> in_file = config_paths(text, file);
   drop_overruled_schedules(fields, [&](const ConfigField& field) {
     return std::find(in_file.begin(), in_file.end(), field.path) != in_file.end();
@@ -75,6 +90,7 @@ TrainConfig TrainOptions::resolve() const {
   }
   drop_overruled_schedules(fields, [&](const ConfigField& field) { return flags_.given(field.flag); });
   flags_.apply(fields);
+  check_env_args_of_preset(config, chosen_preset_, env_args_of_preset);
   if (config.run.empty()) {
     std::string name = algorithm + "-" + config.env + (preset_.empty() ? "" : "-" + preset_);
     for (char& c : name) {

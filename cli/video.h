@@ -2,7 +2,8 @@
 // where the library has it).
 //
 // Owner: one thread. add() blocks for encoding and the disk. Throws parl::Error naming the file; all pictures have the
-// size of the first. finish() completes the file; without it the file is unusable.
+// size of the first. Until finish() the film is PATH.part; a film that is not finished leaves nothing behind, and what
+// was at PATH before stays.
 #pragma once
 
 #include <memory>
@@ -23,6 +24,10 @@ class Video {
 bool is_video_name(const std::string& path);
 // By the ending of `path`.
 std::unique_ptr<Video> open_video(const std::string& path);
+
+// Where a film grows, and its way to its own name.
+std::string part_of(const std::string& path);
+void put_in_place(const std::string& path);
 
 std::unique_ptr<Video> open_gif(const std::string& path);
 std::unique_ptr<Video> open_mp4(const std::string& path);  // an error in builds without FFmpeg

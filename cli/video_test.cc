@@ -105,5 +105,48 @@ TEST_F(Films, WrongNamesAndPlacesAreErrors) {
   EXPECT_THAT([&] { video->finish(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("no pictures")));
 }
 
+TEST_F(Films, OneThatIsNotFinishedLeavesWhatWasThere) {
+  std::vector<std::string> names = {"/a.gif"};
+#ifdef PARL_HAVE_FFMPEG
+  names.emplace_back("/a.mp4");
+#endif
+  for (const std::string& name : names) {
+    const std::string path = folder_ + name;
+    write_file_atomically(path, "an earlier film");
+    {
+      auto video = open_video(path);
+      video->add(picture(160, 210, 3), 15);
+    }
+    EXPECT_EQ(read_file(path), "an earlier film");
+    EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+    auto video = open_video(path);
+    video->add(picture(160, 210, 3), 15);
+    video->finish();
+    video.reset();
+    EXPECT_NE(read_file(path), "an earlier film");
+    EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  }
+}
+
+// /dev/full through the name that a film has while it grows.
+TEST_F(Films, AFullDiskIsCalledSo) {
+  std::vector<std::string> names = {"/a.gif"};
+#ifdef PARL_HAVE_FFMPEG
+  names.emplace_back("/a.mp4");
+#endif
+  for (const std::string& name : names) {
+    const std::string path = folder_ + name;
+    std::filesystem::create_symlink("/dev/full", path + ".part");
+    EXPECT_THAT(
+        [&] {
+          auto video = open_video(path);
+          for (int step = 0; step < 40; ++step) video->add(picture(160, 210, step, true), 15);
+          video->finish();
+        },
+        testing::ThrowsMessage<Error>(testing::HasSubstr("the disk is full")));
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+}
+
 }  // namespace
 }  // namespace parl::cli

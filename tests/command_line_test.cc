@@ -111,6 +111,18 @@ TEST_F(CommandLine, WrongWordsNameTheNearestAndExitWith2) {
       {"eval x --episodes 0", "--episodes must be at least 1, not 0"},
       {"eval x --seed -5", "--seed must be at least 0, not -5"},
       {"status tcp://127.0.0.1:1 --timeout nan", "--timeout wants a number of seconds"},
+      {"train sac --env Pendulum-v1 --auto-alpha=foo", "--auto-alpha wants true or false, got 'foo'"},
+      {"train sac --env Pendulum-v1 --auto-alpha false", "write --auto-alpha=false"},
+      {"train dqn --env CartPole-v1 --n-step 0", "--n-step is 0, expected at least 1"},
+      {"train dqn --env CartPole-v1 --lr-schedule 0:-1", "--lr-schedule is '0:-1': no value may be negative"},
+      {"train foo", "`parl list algorithms` shows all"},
+      {"train ppo --env CartPole-v1 --model nosuch", "`parl list models` shows all"},
+      {"train ppo --env CartPole-v1 --preset nosuch", "there is no preset 'nosuch'; there are: "},
+      {"train ppo --env CartPole-v1 --preset atari",
+       "--preset atari is not for 'CartPole-v1': it sets the environment option"},
+      {"check env CartPole-v1 --env-args max_episode_steps=-5",
+       "'max_episode_steps' of 'CartPole-v1' is -5; it must be"},
+      {"record --env CartPole-v1 --out x --env-args max_episode_steps", "--env-args wants key=value"},
       {"submit --on ssh -n 0 -- x", "must be at least 1, not 0"},
       {"submit --on slurm -n 1 --mem lots -- x", "--mem wants a size"},
   };
@@ -317,6 +329,64 @@ TEST_F(CommandLine, CtrlCEndsCleanlyWithACheckpoint) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_EQ(o.last_line()["stop_reason"], "interrupted");
   EXPECT_FALSE(std::filesystem::is_empty(folder_ + "/run/checkpoints"));
+}
+
+// `parl train ... 2>&1 | head -1`: who read the output has gone, the training has not.
+TEST_F(CommandLine, TrainsAndRecordsOnWhenNobodyReadsIt) {
+  const std::string into_nothing =
+      "sh -c '(" + std::string(PARL_PROGRAM) + " %; echo $? >" + folder_ + "/code) 2>&1 | true'";
+  const auto run = [&](std::string args) {
+    std::string command = into_nothing;
+    command.replace(command.find('%'), 1, args);
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    return parl::read_file(folder_ + "/code");
+  };
+  EXPECT_EQ(
+      run("train a2c --env CartPole-v1 --steps 2000 --log-steps 512 --status-seconds 0.01 --run " + folder_ + "/piped"),
+      "1\n");  // its report is lost
+  EXPECT_FALSE(std::filesystem::is_empty(folder_ + "/piped/checkpoints"));
+  EXPECT_EQ(run("record --env CartPole-v1 --episodes 2 --out " + folder_ + "/demos"), "1\n");
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/demos"));
+}
+
+TEST_F(CommandLine, ResultsThatCannotBeWrittenAreAFailure) {
+  for (const char* args : {"list envs", "--version", "check env CartPole-v1 --steps 200 --json"}) {
+    const Outcome o = parl(std::string(args) + " >/dev/full");
+    EXPECT_EQ(o.code, 1) << args;
+    EXPECT_THAT(o.err, HasSubstr("cannot write 'standard output'")) << args;
+  }
+}
+
+TEST_F(CommandLine, AFilmThatFailsCostsNoScores) {
+  ASSERT_EQ(parl("train a2c --steps 500 " + small_run("run")).code, 0);
+  const std::string film = folder_ + "/film.gif";
+  Outcome o;
+  // Files of at most 4 kB.
+  const std::string limited = "sh -c 'trap \"\" XFSZ; ulimit -f 8; " + std::string(PARL_PROGRAM) + " eval " + folder_ +
+                              "/run --episodes 4 --json --video " + film + "' 2>" + folder_ + "/why >" + folder_ +
+                              "/out";
+  const int status = std::system(limited.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  o.out = parl::read_file(folder_ + "/out");
+  EXPECT_EQ(o.last_line()["episodes"], 4);
+  EXPECT_TRUE(o.last_line()["video"].is_null());
+  EXPECT_THAT(parl::read_file(folder_ + "/why"), HasSubstr("no film: cannot write '" + film + "'"));
+  for (const char* rest : {"", ".part"}) EXPECT_FALSE(std::filesystem::exists(film + rest));
+}
+
+TEST_F(CommandLine, EveryVerbTakesEnvArgsAlike) {
+  const std::string two = " --env-args max_episode_steps=3,goal_velocity=0.01 --env-args goal_velocity=0.02";
+  const Outcome o = parl("record --env MountainCar-v0 --episodes 2 --json --out " + folder_ + "/demos" + two);
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.last_line()["steps"], 6);
+  EXPECT_EQ(parl("check env MountainCar-v0 --steps 50" + two).code, 0);
+  EXPECT_EQ(parl("bench env --env MountainCar-v0 --threads 1 --envs 1 --seconds 0.01" + two).code, 0);
+  ASSERT_EQ(parl("train a2c --env MountainCar-v0 --actors 1 --steps 200 --quiet --run " + folder_ + "/car" + two).code,
+            0);
+  EXPECT_EQ(parl("eval " + folder_ + "/car --episodes 2 --json" + two).last_line()["length_mean"], 3);
+  for (const char* verb : {"eval", "record", "check env", "bench env", "train"}) {
+    EXPECT_THAT(parl(std::string(verb) + " --help").out, HasSubstr("key=value,...")) << verb;
+  }
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ double epsilon_of(const Weights& weights, double otherwise) {
 
 ActOutput greedy_of(const at::Tensor& q) {
   if (!at::isfinite(q).all().item<bool>()) {
-    throw NonFiniteError("q", "the Q-values contain NaN or inf; the weights have diverged");
+    throw NonFiniteError("q", "the Q-values contain NaN or inf; the weights have diverged: lower the learning rate");
   }
   return {q.argmax(1), q, std::get<0>(q.max(1))};
 }

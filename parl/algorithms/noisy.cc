@@ -70,7 +70,7 @@ NoisyModel::NoisyModel(std::shared_ptr<Model> network, const std::vector<std::st
   }
   for (const std::string& name : layers) {
     PARL_CHECK(std::find(there.begin(), there.end(), name) != there.end(),
-               "noisy-layers: the network has no layer '{}' with a weight{} It has: {}", name,
+               "--noisy-layers: the network has no layer '{}' with a weight{}; it has: {}", name,
                did_you_mean(name, there), fmt::join(there, ", "));
     std::string plain = name;
     std::replace(plain.begin(), plain.end(), '.', '_');

@@ -49,7 +49,8 @@ Weights optimizer_state(const FlatOptimizer& optimizer) {
 double checked_norm(Learnt& learnt, const std::string& network) {
   const double norm = learnt.parameters.gradient_norm();
   if (std::isfinite(norm)) return norm;
-  const std::string name = network + "'s " + learnt.parameters.find_nonfinite(true);
+  const std::string weight = learnt.parameters.find_nonfinite(true);  // empty: only the norm is not finite
+  const std::string name = weight.empty() ? network : network + "'s " + weight;
   throw NonFiniteError("gradient of " + name, fmt::format("NaN or inf in the gradient of the {}; the weights were not "
                                                           "changed by it. Lower the learning rate, or look at the "
                                                           "rewards",

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "parl/agent/nonfinite.h"
 #include "parl/agent/safetensors.h"
 #include "parl/agent/tensor_array.h"
+#include "parl/algorithms/epsilon_greedy.h"
 #include "parl/algorithms/learn_stat.h"
 #include "parl/core/error_of.h"
 #include "parl/models/mlp.h"
@@ -144,6 +146,18 @@ TEST(Pqn, ErrorsNameTheSetting) {
   EXPECT_THROW(other.learn(one_step(torch::randn({4, 5}), std::numeric_limits<double>::quiet_NaN()), 0),
                NonFiniteError);
   EXPECT_TRUE(before.entries[0].array == other.get_weights().entries[0].array);
+}
+
+// Values this far below look like those that a mask forbids; none would be left to explore with.
+TEST(EpsilonGreedy, ValuesThatAllRanAwayAreNamed) {
+  at::Tensor action = torch::zeros({2}, at::kLong);
+  const at::Tensor u = torch::tensor({0.1f, 0.1f});
+  const at::Tensor q = torch::tensor({{1.0f, -1e9f, -1e9f}, {-1e30f, -1e20f, -2e9f}});
+  at::Tensor first = action.narrow(0, 0, 1);
+  explore(first, u, q.narrow(0, 0, 1), 1);
+  EXPECT_EQ(action[0].item<int64_t>(), 0);
+  EXPECT_THROW(explore(action, u, q, 1), NonFiniteError);
+  EXPECT_THAT(error_of([&] { greedy_of(torch::tensor({{1.0f, NAN}})); }), HasSubstr("Q-values contain NaN"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -62,6 +63,20 @@ void check_legal(const RecordedEpisodes& r, const ModelSpec& spec, const std::st
   }
 }
 
+// The first row of a float array that holds NaN or inf, or -1.
+int64_t nonfinite_row(const Array& rows) {
+  const int64_t n = rows.size(), each = rows.dim(0) > 0 ? n / rows.dim(0) : 1;
+  const auto find = [&](const auto* values) -> int64_t {
+    for (int64_t i = 0; i < n; ++i) {
+      if (!std::isfinite(values[i])) return i / each;
+    }
+    return -1;
+  };
+  if (rows.dtype() == DType::kF32) return find(rows.data<float>());
+  if (rows.dtype() == DType::kF64) return find(rows.data<double>());
+  return -1;
+}
+
 }  // namespace
 
 void RecordedEpisodes::check(const std::string& name) const {
@@ -85,6 +100,17 @@ void RecordedEpisodes::check(const std::string& name) const {
     sum += episode_length.data<int64_t>()[i];
   }
   must(sum == steps(), "episode_length must sum to the number of steps");
+  for (const auto& [what, rows] :
+       {std::pair{"reward", &reward}, std::pair{"obs", &obs}, std::pair{"action", &action}}) {
+    const int64_t row = nonfinite_row(*rows);
+    PARL_CHECK(row < 0, "'{}': NaN or inf in {} at step {}; nothing can be learnt from it", name, what, row);
+  }
+  const int64_t last = nonfinite_row(final_obs);
+  PARL_CHECK(last < 0, "'{}': NaN or inf in final_obs of episode {}; nothing can be learnt from it", name, last);
+  for (int64_t i = 0; i < episodes(); ++i) {
+    const int byte = static_cast<int>(terminated.data()[i]);
+    PARL_CHECK(byte <= 1, "'{}': terminated of episode {} is {}, expected 0 or 1", name, i, byte);
+  }
   for (int64_t i = 0; discrete && i < steps(); ++i) {
     const int64_t a = action.data<int64_t>()[i];
     PARL_CHECK(a >= 0 && a < num_actions, "'{}': action {} at step {} is none of 0..{}", name, a, i, num_actions - 1);
@@ -152,7 +178,10 @@ RecordedEpisodes load_recording(const std::string& path) {
   r.env = text("env");
   r.contract = text("contract");
   PARL_CHECK(text("format") == kFormat, "'{}' has format '{}', this version reads '{}'", path, text("format"), kFormat);
-  r.num_actions = std::atoll(text("num_actions").c_str());
+  const std::string actions = text("num_actions");
+  const auto [end, error] = std::from_chars(actions.data(), actions.data() + actions.size(), r.num_actions);
+  PARL_CHECK(error == std::errc() && end == actions.data() + actions.size() && r.num_actions >= 0,
+             "'{}': its num_actions is '{}', expected a whole number, 0 for continuous actions", path, actions);
   r.check(path);
   return r;
 }

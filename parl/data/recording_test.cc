@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <vector>
 
 #include "parl/core/error_of.h"
+#include "parl/core/files.h"
 
 namespace parl {
 namespace {
@@ -48,6 +50,17 @@ TEST(RecordedFile, SurvivesItsFile) {
   EXPECT_TRUE(back.final_obs == there.final_obs);
 }
 
+TEST(RecordedFile, ItsNumberOfActionsIsANumber) {
+  const File file;
+  save_recording(file.path, small());
+  std::string bytes = read_file(file.path);
+  const size_t at = bytes.find('3', bytes.find("num_actions"));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 'x';
+  write_file_atomically(file.path, bytes);
+  EXPECT_NE(error_of([&] { load_recording(file.path); }).find("num_actions is 'x'"), std::string::npos);
+}
+
 TEST(RecordedFile, WhatDoesNotFitTogetherIsRefused) {
   const auto broken = [](const std::function<void(RecordedEpisodes&)>& change) {
     RecordedEpisodes r = small();
@@ -65,6 +78,13 @@ TEST(RecordedFile, WhatDoesNotFitTogetherIsRefused) {
             std::string::npos);
   EXPECT_NE(broken([](RecordedEpisodes& r) { r.final_obs = Array::from<float>({1}); }).find("final_obs"),
             std::string::npos);
+  const auto has = [&](const char* text, const std::function<void(RecordedEpisodes&)>& change) {
+    EXPECT_NE(broken(change).find(text), std::string::npos) << broken(change);
+  };
+  has("NaN or inf in reward at step 3", [](RecordedEpisodes& r) { r.reward.data<float>()[3] = NAN; });
+  has("NaN or inf in obs at step 5", [](RecordedEpisodes& r) { r.obs.data<float>()[5] = INFINITY; });
+  has("NaN or inf in final_obs of episode 1", [](RecordedEpisodes& r) { r.final_obs.data<float>()[1] = NAN; });
+  has("terminated of episode 2 is 7", [](RecordedEpisodes& r) { r.terminated.data()[2] = std::byte{7}; });
   const RecordedEpisodes r = small();
   const ModelSpec fits{{}, DType::kF32, 3, 0};
   r.check_fits(fits, "Somewhere", "file");

@@ -16,7 +16,7 @@ void add_task(EnvRegistry& registry, const std::string& id, const std::string& s
       id, summary,
       [id, limit, make = std::move(make)](const EnvRequest& request) -> std::unique_ptr<Env> {
         const int64_t steps = arg_int(request.args, "max_episode_steps", limit);
-        PARL_CHECK_GE(steps, 0, "option max_episode_steps of '{}'", id);
+        PARL_CHECK(steps >= 0, "environment option 'max_episode_steps' of '{}' is {}; it must be 0 or more", id, steps);
         std::unique_ptr<Env> env = make(request.args);
         if (steps > 0) env = std::make_unique<TimeLimit>(std::move(env), steps);
         return env;

@@ -1,5 +1,6 @@
 #include "parl/env_gym/gym.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "parl/env_gym/internal/gym_spaces.h"
@@ -14,6 +15,8 @@ std::vector<EnvOption> bridge_options() {
           {"import", "", "modules that register environments, separated by spaces"},
           {"kwargs", "{}", "further arguments of gymnasium.make, as a JSON object"},
           {"timeout", "60", "seconds that a step may take before its process is killed"},
+          {"start_timeout", "60, or timeout if that is more",
+           "seconds that the start of Python and gymnasium.make may take"},
           {"per_process", "4", "environments of one actor that share a process, 1..64"},
           {"action_mask", "", "info: info[\"action_mask\"] becomes a part of the observation"},
           {"seed_bits", "64", "seeds are cut to so many bits"},
@@ -40,6 +43,7 @@ GymOptions gym_options(const EnvRequest& request) {
   options.id = request.id.substr(std::string(kPrefix).size());
   options.python = text("python", "");
   options.timeout = arg_double(request.args, "timeout", options.timeout);
+  options.start_timeout = arg_double(request.args, "start_timeout", std::max(60.0, options.timeout));
   options.seed_bits = static_cast<int>(arg_int(request.args, "seed_bits", options.seed_bits));
   options.mask_from_info = !arg_choice(request.args, "action_mask", "", {"", "info"}).empty();
   std::istringstream modules(text("import", ""));

@@ -13,9 +13,9 @@
 // fails the step at once or within a second, for all its environments; one that does not answer for `timeout` seconds
 // (a step; a block has the time of all its steps) is killed and fails it. Then reset() starts a new process, where the
 // first episode is seeded from the last seed given. The process ends with its last environment or with the program,
-// however that ends. Its standard output goes to standard error; Ctrl-C does not reach it.
-// Thread rule: an Env belongs to one thread at a time; several objects are independent, but those of one process wait
-// for each other.
+// however that ends. Its standard output goes to standard error; Ctrl-C does not reach it, but ends the wait for a
+// start (core/interrupt.h). Thread rule: an Env belongs to one thread at a time; several objects are independent, but
+// those of one process wait for each other.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,8 @@ struct GymOptions {
   std::string kwargs = "{}";         // a JSON object of further arguments for gymnasium.make
   std::vector<std::string> imports;  // modules that register environments
   std::string python;                // the interpreter; empty: as gym.h says
-  double timeout = 60;               // seconds that a step, reset or picture may take (the start: at least 60)
+  double timeout = 60;               // seconds that a step, reset or picture may take
+  double start_timeout = 60;         // seconds that the start of Python and the making of an environment may take
   bool mask_from_info = false;       // info["action_mask"] becomes a part of the observation
   int seed_bits = 64;                // seeds are cut to so many bits, for environments that take no larger ones
   bool operator==(const GymOptions&) const = default;

@@ -131,6 +131,18 @@ TEST_F(GymTest, EveryKindOfObservation) {
   }
 }
 
+TEST_F(GymTest, NumbersWithoutAShapeHaveOne) {
+  const auto env = make_gym("gym:ParlScalar-v0");
+  EXPECT_EQ(to_string(Space(env->spec().observation)), "Box(f4, [1], -2..2)");
+  EXPECT_EQ(to_string(env->spec().action), "Box(f4, [1], -1..1)");
+  float obs[1], action[] = {0.75f};
+  const auto place = std::as_writable_bytes(std::span(obs));
+  env->reset(1, place);
+  EXPECT_EQ(obs[0], -0.5f);
+  EXPECT_EQ(env->step(Action::continuous(action), place).reward, 0.75f);
+  EXPECT_EQ(obs[0], 1.5f);
+}
+
 TEST_F(GymTest, EveryKindOfAction) {
   struct Case {
     const char *name, *space;
@@ -244,12 +256,16 @@ TEST(GymOptions, ArgumentsAreWhatTheyLookLike) {
                                                    {"map", "None"},
                                                    {"kwargs", R"({"depth": 2, "gravity": 1})"},
                                                    {"import", "one two.three"},
-                                                   {"timeout", "2.5"}}});
+                                                   {"timeout", "2.5"},
+                                                   {"start_timeout", "9"}}});
   EXPECT_EQ(options.id, "my_package:Maze-v0");
   EXPECT_EQ(options.kwargs,
             R"({"continuous":true,"depth":2,"gravity":-5.5,"map":null,"name":"deep maze","size":[3,4]})");
   EXPECT_THAT(options.imports, ::testing::ElementsAre("one", "two.three"));
   EXPECT_EQ(options.timeout, 2.5);
+  EXPECT_EQ(options.start_timeout, 9);
+  EXPECT_EQ(gym_options({.id = "gym:A", .args = {{"timeout", "2.5"}}}).start_timeout, 60);
+  EXPECT_EQ(gym_options({.id = "gym:A", .args = {{"timeout", "90"}}}).start_timeout, 90);
   EXPECT_THROW(gym_options({.id = "gym:A", .args = {{"kwargs", "[1]"}}}), Error);
   EXPECT_THROW(gym_options({.id = "gym:A", .args = {{"action_mask", "inof"}}}), Error);
   EXPECT_THROW(gym_options({.id = "gym:", .args = {}}), Error);

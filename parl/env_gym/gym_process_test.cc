@@ -12,6 +12,7 @@
 
 #include "parl/core/clock.h"
 #include "parl/core/error_of.h"
+#include "parl/core/interrupt.h"
 #include "parl/env_gym/gym_test_util.h"
 
 namespace parl {
@@ -59,6 +60,24 @@ TEST_F(GymTest, AnExceptionComesWithItsTracebackAndResetGoesOn) {
   env->reset({}, place());
   for (int i = 0; i < 5; ++i) env->step(Action::discrete(0), place());
   EXPECT_EQ(env->pid(), pid);
+}
+
+TEST_F(GymTest, WhatEndsAPythonProgramIsAnErrorOfTheStep) {
+  struct Case {
+    const char *fault, *text;
+  };
+  for (const Case& c : {Case{"sysexit", "SystemExit: 5"}, Case{"interrupt", "KeyboardInterrupt"}}) {
+    const auto env = failing(c.fault);
+    const int pid = env->pid();
+    env->reset(1, place());
+    env->step(Action::discrete(0), place());
+    const std::string text = error_of([&] { env->step(Action::discrete(0), place()); });
+    EXPECT_THAT(text, HasSubstr("parl_gym_test_envs.py"));
+    EXPECT_THAT(text, HasSubstr(c.text));
+    env->reset({}, place());
+    env->step(Action::discrete(0), place());
+    EXPECT_EQ(env->pid(), pid);
+  }
 }
 
 TEST_F(GymTest, ADeathFailsTheStepAtOnceAndResetStartsAgain) {
@@ -138,6 +157,21 @@ TEST_F(GymTest, SilenceEndsAtTheTimeout) {
   EXPECT_NO_THROW(env->reset({}, place()));
 }
 
+TEST_F(GymTest, AStartThatHangsHasATimeoutOfItsOwn) {
+  const std::string text = error_of([] { failing("hang_start", {{"start_timeout", "0.7"}}); });
+  EXPECT_THAT(text, HasSubstr("no answer to the start for 0.7 s"));
+  EXPECT_THAT(text, HasSubstr("start_timeout=SECONDS"));
+}
+
+TEST_F(GymTest, AStartIsInterrupted) {
+  const std::atomic<bool> stop{true};
+  set_interrupt_flag(&stop);
+  const auto start = Clock::now();
+  EXPECT_THROW(failing("hang_start"), Interrupted);
+  set_interrupt_flag(nullptr);
+  EXPECT_LT(seconds_since(start), 20.0) << "that is the timeout's 60 s";
+}
+
 TEST_F(GymTest, LeavesNoProcessAndNoDescriptor) {
   const auto descriptors = [] {
     std::vector<int> out;
@@ -198,13 +232,23 @@ TEST_F(GymTest, ThePlaceWhereItWasStartedDoesNotMatter) {
 
 TEST_F(GymTest, WhatCannotStartSaysWhy) {
   EXPECT_THAT(error_of([] { failing("start"); }), HasSubstr("ValueError: the lamp is missing"));
+  EXPECT_THAT(error_of([] { failing("exit_start"); }), HasSubstr("SystemExit: no lamp today"));
   EXPECT_THAT(error_of([] { failing("text"); }), HasSubstr("Text(1, 5"));
+  for (const char* fault : {"empty", "empty_action"}) {
+    const std::string text = error_of([&] { failing(fault); });
+    EXPECT_THAT(text, HasSubstr("holds no number at all"));
+    EXPECT_THAT(text, ::testing::Not(HasSubstr("Traceback")));
+  }
   EXPECT_THAT(error_of([] { make_gym("gym:CartPoll-v1"); }), HasSubstr("CartPole"));
   EXPECT_THAT(error_of([] { make_gym("gym:CartPole-v1", {{"colour", "red"}}); }), HasSubstr("colour"));
   EXPECT_THAT(error_of([] {
                 make_gym("gym:CartPole-v1", {{"import", "no_such_module"}});
               }),
-              HasSubstr("No module named 'no_such_module'"));
+              HasSubstr("No module named 'no_such_module'\nThe Python that lacks it is "));
+  const std::string text = error_of([] { failing("dependency"); });
+  EXPECT_THAT(text, HasSubstr("Python:\nthe lamp is not installed, run `pip install \"lamp[bulb]\"`\n"));
+  EXPECT_THAT(text, HasSubstr(" -m pip install ..."));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("Traceback")));
 }
 
 TEST(GymStart, WithoutPythonOrGymnasiumTheErrorNamesTheCommand) {

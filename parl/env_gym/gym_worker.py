@@ -52,8 +52,14 @@ def write_text(status, text):
 
 
 def error_text():
+    """What was raised, with its traceback where that tells more; what is missing comes first, with the Python that lacks it."""
     kind, error, _ = sys.exc_info()
-    return (str(error) if kind is Refusal else traceback.format_exc()).rstrip()
+    if kind is Refusal:
+        return str(error).rstrip()
+    missing = f"{error}\nThe Python that lacks it is {sys.executable}: install it there, with {sys.executable} -m pip install ..."
+    if kind.__name__ == "DependencyNotInstalled":  # of gymnasium: says what to install
+        return missing
+    return (missing + "\n" if isinstance(error, ImportError) else "") + traceback.format_exc().rstrip()
 
 
 for descriptor in (SOCKET, MEMORY, 5):
@@ -89,12 +95,18 @@ def unsupported(space, what):
                    "wrap the environment (gymnasium.wrappers) so that it has one of these")
 
 
+def check_size(space, what):
+    shapes = [item.shape for _, item in leaves(space)]
+    if all(shape is not None and np.prod(shape) == 0 for shape in shapes):
+        raise Refusal(f"{space} as {what} holds no number at all; wrap the environment (gymnasium.wrappers) so that it does")
+
+
 def describe(space, what):
     if isinstance(space, spaces.Box):
         dtype = TRAVELS_AS.get(str(space.dtype))
         if dtype is None:
             raise unsupported(space, what)
-        return dict(kind="box", dtype=dtype, shape=list(space.shape), low=bounds(space.low, dtype), high=bounds(space.high, dtype))
+        return dict(kind="box", dtype=dtype, shape=list(space.shape) or [1], low=bounds(space.low, dtype), high=bounds(space.high, dtype))
     if isinstance(space, spaces.Discrete):
         return dict(kind="discrete", n=int(space.n))
     if isinstance(space, spaces.MultiDiscrete):
@@ -283,7 +295,7 @@ class Slot:
             if isinstance(reward, np.ndarray):
                 reward = reward.item()
             RESULT.pack_into(self.memory, self.base, reward, bool(terminated), bool(truncated), 1)
-        except Exception:
+        except BaseException:  # sys.exit() and KeyboardInterrupt are the environment's, too: nobody else raises them here
             self.error = error_text()
             self.memory[self.base + STATUS] = 2
 
@@ -296,6 +308,8 @@ class Slot:
 def start():
     env = make_env()
     spare.append(env)
+    check_size(env.observation_space, "an observation")
+    check_size(env.action_space, "an action")
     action = describe_action(env.action_space)
     space = with_mask(env.observation_space, action) if request["mask_from_info"] else env.observation_space
     limit = env.spec.max_episode_steps if env.spec else None
@@ -333,7 +347,7 @@ def serve(memory, place):
                 write(b"k" + struct.pack("<II", frame.shape[1], frame.shape[0]))
                 write(frame.data.cast("B"))
                 continue
-        except Exception:
+        except BaseException:
             write_text(b"e", error_text())
         else:
             os.write(SOCKET, b"k")
@@ -343,12 +357,14 @@ def serve(memory, place):
 
 try:
     memory_and_place = start()
-except Exception:
+except BaseException:
     write_text(b"e", error_text())
     os._exit(1)
 try:
     serve(*memory_and_place)
 except OSError:
     pass  # the program is gone
+except BaseException:  # of a close() that fails, when all is over
+    traceback.print_exc()
 finally:
     os._exit(0)

@@ -36,7 +36,7 @@ class Ant final : public MujocoTask {
         control_weight_(args.number("ctrl_cost_weight")),
         contact_weight_(args.number("contact_cost_weight")),
         healthy_reward_(args.number("healthy_reward")),
-        noise_(args.number("reset_noise_scale")),
+        noise_(args.size("reset_noise_scale")),
         seconds_(simulation.timestep() * args.whole("frame_skip", 1)),
         ends_(args.flag("terminate_when_unhealthy")),
         sees_forces_(args.flag("include_cfrc_ext_in_observation")),

@@ -48,7 +48,7 @@ class HumanoidBase : public MujocoTask {
         model_(*simulation.model()),
         data_(*simulation.data()),
         control_weight_(args.number("ctrl_cost_weight")),
-        noise_(args.number("reset_noise_scale")),
+        noise_(args.size("reset_noise_scale")),
         skipped_(args.flag("exclude_current_positions_from_observation") ? 2 : 0),
         sees_inertia_(args.flag("include_cinert_in_observation")),
         sees_velocity_(args.flag("include_cvel_in_observation")),

@@ -152,6 +152,8 @@ TEST(MujocoOptions, AreCheckedByName) {
   EXPECT_TRUE(contains(error("Ant-v5", {{"frame_skip", "0"}}), "'frame_skip' is '0'"));
   EXPECT_TRUE(contains(error("Ant-v5", {{"ctrl_cost_weight", "lots"}}), "'ctrl_cost_weight' is 'lots'"));
   EXPECT_TRUE(contains(error("Ant-v5", {{"ctrl_cost_weight", "nan"}}), "must be a number"));
+  for (const char* id : {"HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "InvertedPendulum-v5", "InvertedDoublePendulum-v5"})
+    EXPECT_TRUE(contains(error(id, {{"reset_noise_scale", "-1"}}), "must not be negative")) << id;
   EXPECT_TRUE(contains(error("Ant-v5", {{"main_body", "wing"}}), "no body 'wing'"));
   EXPECT_TRUE(contains(error("Ant-v5", {{"main_body", "14"}}), "bodies 0..13"));
   EXPECT_TRUE(contains(error("HalfCheeta-v5", {}), "HalfCheetah-v5"));

@@ -17,7 +17,7 @@ class InvertedPendulum final : public MujocoTask {
       : MujocoTask({"reward_survive"}),
         model_(*simulation.model()),
         data_(*simulation.data()),
-        noise_(args.number("reset_noise_scale")) {
+        noise_(args.size("reset_noise_scale")) {
     simulation.need(2, 1, 1);
   }
   void start(NumpyRng& rng, std::span<double> qpos, std::span<double> qvel) override {
@@ -51,7 +51,7 @@ class InvertedDoublePendulum final : public MujocoTask {
         model_(*simulation.model()),
         data_(*simulation.data()),
         healthy_reward_(args.number("healthy_reward")),
-        noise_(args.number("reset_noise_scale")) {
+        noise_(args.size("reset_noise_scale")) {
     simulation.need(3, 3, 1);
     if (model_.nsite < 1) raise("the model '{}' has no site: this task needs one at the tip", simulation.file());
   }

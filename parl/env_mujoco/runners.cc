@@ -24,7 +24,7 @@ class Runner : public MujocoTask {
         simulation_(simulation),
         forward_weight_(args.number("forward_reward_weight")),
         control_weight_(args.number("ctrl_cost_weight")),
-        noise_(args.number("reset_noise_scale")),
+        noise_(args.size("reset_noise_scale")),
         seconds_(simulation.timestep() * args.whole("frame_skip", 1)),
         skipped_(args.flag("exclude_current_positions_from_observation") ? skipped : 0) {}
 

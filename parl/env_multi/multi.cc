@@ -25,7 +25,8 @@ std::unique_ptr<ParallelEnv> make_multi_game(const EnvRequest& request) {
     for (const char* option : {"agents", "fruit"})
       PARL_CHECK(!request.args.contains(option), "'{}' has no option '{}': it is of multi:gather", request.id, option);
     const int64_t steps = int_arg(request, "max_episode_steps", 200);
-    PARL_CHECK_GE(steps, 0, "option max_episode_steps of '{}'", request.id);
+    PARL_CHECK(steps >= 0, "environment option 'max_episode_steps' of '{}' is {}; it must be 0 or more", request.id,
+               steps);
     return std::make_unique<Rally>(steps);
   }
   if (name == "gather") {
@@ -33,7 +34,8 @@ std::unique_ptr<ParallelEnv> make_multi_game(const EnvRequest& request) {
     options.agents = int_arg(request, "agents", options.agents);
     options.fruit = int_arg(request, "fruit", options.fruit);
     options.max_steps = int_arg(request, "max_episode_steps", 50);
-    PARL_CHECK_GE(options.max_steps, 0, "option max_episode_steps of '{}'", request.id);
+    PARL_CHECK(options.max_steps >= 0, "environment option 'max_episode_steps' of '{}' is {}; it must be 0 or more",
+               request.id, options.max_steps);
     return std::make_unique<Gather>(options);
   }
   raise("there is no game '{}'{}", request.id, did_you_mean(name, multi_games()));

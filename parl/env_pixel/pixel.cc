@@ -49,7 +49,8 @@ std::unique_ptr<Env> make(const EnvRequest& request) {
   const int64_t render = arg_int(request.args, "render", 0), stack = arg_int(request.args, "stack", 1);
   const int64_t steps = arg_int(request.args, "max_episode_steps", info.max_steps);
   PARL_CHECK(stack >= 1 && stack <= 16, "option stack of '{}' is 1..16, not {}", request.id, stack);
-  PARL_CHECK_GE(steps, 0, "option max_episode_steps of '{}'", request.id);
+  PARL_CHECK(steps >= 0, "environment option 'max_episode_steps' of '{}' is {}; it must be 0 or more", request.id,
+             steps);
   options.render = static_cast<int>(std::clamp<int64_t>(render, -1, 1'000'000));  // its own check says what is right
   const char* ramp_note = info.ramps ? (ramp ? ", grows harder" : ", difficulty constant") : "";
   std::unique_ptr<Env> env = std::make_unique<PixelEnv>(std::move(game), options, ramp_note);

@@ -49,7 +49,9 @@ ModelFactory ModelRegistry::factory(const std::string& name) const {
     };
   }
   auto found = entries_.find(name);
-  if (found == entries_.end()) raise("unknown model '{}'{}", name, did_you_mean(name, names()));
+  if (found == entries_.end()) {
+    raise("unknown model '{}'{}; `parl list models` shows all", name, did_you_mean(name, names()));
+  }
   return found->second.factory;
 }
 

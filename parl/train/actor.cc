@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "parl/agent/act_in_env.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/core/clock.h"
@@ -91,7 +92,7 @@ struct Actor::Impl {
   // Acts on row t of every environment and stores what was done.
   ActOutput act(Rollout& r, const at::Tensor& obs, int64_t t) {
     draw_uniforms(samplers, uniforms);
-    ActOutput out = algorithm->act({obs.select(1, t), uniforms, memory});
+    ActOutput out = act_in_env(*algorithm, {obs.select(1, t), uniforms, memory}, spec, config.env);
     memory = out.state;
     tensor_view(r.action).select(1, t).copy_(out.action);
     tensor_view(r.behaviour_logits).select(1, t).copy_(out.logits);

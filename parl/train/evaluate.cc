@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parl/agent/act_in_env.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/core/rng.h"
@@ -90,7 +91,7 @@ EvalSummary evaluate(Algorithm& algorithm, const EvalOptions& options) {
     const at::Tensor view = tensor_view(obs);
     const bool sampled = summary.policy == "sample";
     if (sampled) draw_uniforms(samplers, uniforms);
-    const ActOutput out = algorithm.act({view, sampled ? uniforms : at::Tensor(), memory});
+    const ActOutput out = act_in_env(algorithm, {view, sampled ? uniforms : at::Tensor(), memory}, spec, options.env);
     memory = out.state;
     const bool recording = options.on_frame && !finished(0);
     step_envs(envs, spec, out.action, place, results, env_actions);

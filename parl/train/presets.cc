@@ -376,7 +376,7 @@ const Preset& preset(const std::string& name, const std::string& algorithm) {
           names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
   }
   if (names.empty()) raise("{} has no presets: leave --preset out", algorithm);
-  raise("there is no preset '{}'{} There are: {}", name, did_you_mean(name, names), fmt::join(names, ", "));
+  raise("there is no preset '{}'{}; there are: {}", name, did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 std::string default_preset(const std::string& env, const std::string& algorithm) {

@@ -372,7 +372,7 @@ const AlgorithmEntry& Program::algorithm(const std::string& name) const {
     if (entry.name == name) return entry;
     names.push_back(entry.name);
   }
-  raise("unknown algorithm '{}'{}", name, did_you_mean(name, names));
+  raise("unknown algorithm '{}'{}; `parl list algorithms` shows all", name, did_you_mean(name, names));
 }
 
 TrainConfig Program::config_of(const std::string& name) const {

@@ -9,6 +9,7 @@
 
 #include "parl/core/check.h"
 #include "parl/core/config.h"
+#include "parl/core/interrupt.h"
 #include "parl/core/log.h"
 #include "parl/data/recording.h"
 #include "parl/models/policy.h"
@@ -45,6 +46,8 @@ auto of_settings(F&& f) {
   try {
     return f();
   } catch (const SettingsError&) {
+    throw;
+  } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {
     throw SettingsError(error.what());
@@ -237,7 +240,7 @@ void RunLoop::wait_for_workers(const RemoteManager& manager) const {
   log().info("waiting for workers: start the same program with --parl-worker {} on each machine (docs/remote.md)",
              config_.engine);
   for (const auto start = Clock::now(); manager.slots().vacant == 0 && seconds_since(start) < kLongest;) {
-    PARL_CHECK(!asked_to_stop(), "stopped while waiting for workers");
+    if (asked_to_stop()) throw Interrupted("stopped while waiting for workers");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
+#include "parl/agent/schedule.h"
 #include "parl/core/check.h"
 #include "parl/core/config_json.h"
 #include "parl/models/normalized.h"
@@ -33,6 +35,29 @@ void check_learners(const TrainConfig& c, const AlgorithmEntry& entry) {
              "--learner-rank and --learner-address belong together: give both to each of the {} commands, or none to "
              "start all learners on this machine",
              c.learners);
+}
+
+// What schedules set: rates and costs, none of which means anything below 0.
+void check_schedules(const ConfigFields& fields) {
+  for (const ConfigField& field : fields) {
+    if (!field.path.ends_with("_schedule")) continue;
+    const std::string text = config_text(field.get());
+    PARL_CHECK(text.empty() || Schedule(text).within(0, std::numeric_limits<double>::infinity()),
+               "--{} is '{}': no value may be negative", field.flag, text);
+  }
+}
+
+// An algorithm's checks know its settings' names, not that they are flags here.
+void check_settings(const AlgorithmEntry& entry, const TrainConfig& config, const ConfigFields& fields) {
+  try {
+    entry.check(config);
+  } catch (const Error& error) {
+    const std::string text = error.what(), first = text.substr(0, text.find_first_of(" :"));
+    const bool is_flag =
+        std::any_of(fields.begin(), fields.end(), [&](const ConfigField& field) { return field.flag == first; });
+    if (!is_flag) throw;
+    raise("--{}", text);
+  }
 }
 
 }  // namespace
@@ -117,7 +142,10 @@ void TrainConfig::check() const {
   PARL_CHECK(learners == 1 || !(normalize_observations || normalize_rewards),
              "--normalize-{} is for one learner: the statistics of several would differ; leave --learners at 1",
              normalize_observations ? "observations" : "rewards");
-  if (entry.check) entry.check(*this);
+  TrainConfig copy = *this;  // of which fields are views
+  const ConfigFields fields = copy.settings.fields("");
+  if (entry.check) check_settings(entry, *this, fields);
+  check_schedules(fields);
 }
 
 std::string TrainConfig::network() const { return (normalize_observations ? kNormalized : "") + model; }

@@ -15,8 +15,18 @@ extern const char* const kGymScript;
 
 namespace {
 
-constexpr double kStartPatience = 60;  // seconds: imports from a cold disk
-constexpr char kWell = 1;              // status of a step
+constexpr char kWell = 1;  // status of a step
+
+class Starting {
+ public:
+  Starting(PythonProcess& process, bool is_starting) : process_(process) { process_.set_starting(is_starting); }
+  ~Starting() { process_.set_starting(false); }
+  Starting(const Starting&) = delete;
+  Starting& operator=(const Starting&) = delete;
+
+ private:
+  PythonProcess& process_;
+};
 
 std::string interpreter(const std::string& asked) {
   if (!asked.empty()) return asked;
@@ -31,6 +41,9 @@ std::string interpreter(const std::string& asked) {
 GymHost::GymHost(GymOptions options, int slots) : options_(std::move(options)), slots_(static_cast<size_t>(slots)) {
   PARL_CHECK(options_.timeout > 0, "environment option 'timeout' is {}; it must be a positive number of seconds",
              options_.timeout);
+  PARL_CHECK(options_.start_timeout > 0,
+             "environment option 'start_timeout' is {}; it must be a positive number of seconds",
+             options_.start_timeout);
   PARL_CHECK(options_.seed_bits >= 1 && options_.seed_bits <= 64, "environment option 'seed_bits' is {}; it is 1..64",
              options_.seed_bits);
   PARL_CHECK(slots >= 1 && slots <= 64, "environment option 'per_process' is {}; it is 1..64", slots);
@@ -39,8 +52,9 @@ GymHost::GymHost(GymOptions options, int slots) : options_(std::move(options)), 
 
 void GymHost::start() {
   const std::string who = "gym:" + options_.id;
-  const double patience = std::max(options_.timeout, kStartPatience);
+  const double patience = options_.start_timeout;
   auto fresh = std::make_unique<PythonProcess>(interpreter(options_.python), kGymScript, who);
+  std::optional<Starting> guard(std::in_place, *fresh, true);
   fresh->send_text(gym_request(options_.id, options_.kwargs, options_.imports, options_.mask_from_info), "the start");
   wait(*fresh, "the start", patience);
   const GymDescription found = parse_gym_description(fresh->receive_text(patience, "the start"));
@@ -58,6 +72,7 @@ void GymHost::start() {
   plan_ = plan_gym_memory(made, static_cast<int>(slots_.size()), text);
   std::byte* memory = fresh->map(plan_.stride * slots_.size());
   fresh->send_text(text, "the start");
+  guard.reset();
   if (spec_.id.empty()) spec_ = std::move(made);
   memory_ = memory;
   process_ = std::move(fresh);
@@ -87,7 +102,9 @@ void GymHost::wait(PythonProcess& from, const char* what, double timeout) const 
 void GymHost::ask(char command, int slot, const char* what) {
   const char message[] = {command, 1, static_cast<char>(slot)};
   process_->send({message, sizeof(message)}, what);
-  wait(*process_, what, options_.timeout);
+  const bool is_start = command == 'N';
+  const Starting guard(*process_, is_start);
+  wait(*process_, what, is_start ? options_.start_timeout : options_.timeout);
 }
 
 int GymHost::pid() {

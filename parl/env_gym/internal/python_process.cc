@@ -18,6 +18,8 @@
 
 #include "parl/core/check.h"
 #include "parl/core/clock.h"
+#include "parl/core/interrupt.h"
+#include "parl/core/log.h"
 #include "parl/core/process.h"
 
 namespace parl::internal {
@@ -204,13 +206,28 @@ void PythonProcess::receive(void* bytes, size_t count, double timeout, const cha
     if (!silent_since) {
       silent_since = Clock::now() - std::chrono::milliseconds(interrupted ? 0 : static_cast<int>(1e3 * kPatience));
     }
-    if (seconds_since(*silent_since) < timeout) continue;
+    const double silent = seconds_since(*silent_since);
+    if (is_starting_) look_at_start(silent, timeout, what);
+    if (silent < timeout) continue;
     kill_and_reap();
     raise(
         "{}: no answer to {} for {} s, so the Python process (pid {}) was killed. Give it more time with --env-args "
-        "timeout=SECONDS; reset() starts it again",
-        who_, what, timeout, pid_);
+        "{}=SECONDS{}",
+        who_, what, timeout, pid_, is_starting_ ? "start_timeout" : "timeout",
+        is_starting_ ? "" : "; reset() starts it again");
   }
+}
+
+void PythonProcess::look_at_start(double silent, double timeout, const char* what) {
+  constexpr double kSlow = 5;
+  if (is_interrupted()) {
+    kill_and_reap();
+    throw Interrupted(fmt::format("{}: interrupted during {}", who_, what));
+  }
+  if (silent < kSlow || is_slow_) return;
+  is_slow_ = true;
+  log().info("{}: {} takes long, {:.0f} s so far; it may take {} s (--env-args start_timeout=SECONDS)", who_, what,
+             silent, timeout);
 }
 
 void PythonProcess::send_text(const std::string& text, const char* what) {

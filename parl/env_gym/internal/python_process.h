@@ -25,6 +25,10 @@ class PythonProcess {
   // Whether the process could be talked to when it was last tried; never again true once false.
   bool is_alive() const { return alive_; }
 
+  // While it starts, what it waits for may be slow (imports, an environment's constructor): a log line says so after
+  // five seconds, and a wait ends with Interrupted where the program was asked to end (core/interrupt.h).
+  void set_starting(bool is_starting) { is_starting_ = is_starting; }
+
   // `what` is being asked for, for messages: "step()". Blocks at most `timeout` seconds; after that the process is
   // killed.
   void send(std::string_view bytes, const char* what);
@@ -37,12 +41,13 @@ class PythonProcess {
 
  private:
   [[noreturn]] void fail_gone(const char* what);
+  void look_at_start(double silent, double timeout, const char* what);
   void kill_and_reap();
 
   const std::string who_;
   int pid_ = -1, socket_ = -1, memory_fd_ = -1, lifeline_ = -1;
   int status_ = 0;
-  bool alive_ = false, reaped_ = false;
+  bool alive_ = false, reaped_ = false, is_starting_ = false, is_slow_ = false;
   std::byte* memory_ = nullptr;
   size_t size_ = 0;
 };

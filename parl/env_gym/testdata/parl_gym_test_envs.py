@@ -1,5 +1,6 @@
 """Environments for the tests of parl/env_gym: every kind of space, and every way to fail."""
 import os
+import sys
 import time
 
 import gymnasium
@@ -64,6 +65,16 @@ class Failing(gymnasium.Env):
             self.observation_space = spaces.Text(5)
         if fault == "start":
             raise ValueError("the lamp is missing")
+        if fault == "exit_start":
+            sys.exit("no lamp today")
+        if fault == "dependency":
+            raise gymnasium.error.DependencyNotInstalled('the lamp is not installed, run `pip install "lamp[bulb]"`')
+        if fault == "empty":
+            self.observation_space = spaces.Box(0, 1, (0,), np.float32)
+        if fault == "empty_action":
+            self.action_space = spaces.Box(-1, 1, (2, 0), np.float32)
+        while fault == "hang_start":
+            time.sleep(1)
 
     def reset(self, seed=None, options=None):
         super().reset(seed=seed)
@@ -78,6 +89,10 @@ class Failing(gymnasium.Env):
                 raise ValueError("the lamp broke")
             if self.fault == "exit":
                 os._exit(7)
+            if self.fault == "sysexit":
+                sys.exit(5)
+            if self.fault == "interrupt":
+                raise KeyboardInterrupt
             if self.fault == "kill":
                 os.kill(os.getpid(), 9)
             if self.fault == "print":
@@ -87,6 +102,19 @@ class Failing(gymnasium.Env):
             while self.fault == "sleep":
                 time.sleep(1)
         return np.array([self.steps], np.float32), 1.0, False, self.steps >= 5, {}
+
+
+class Scalar(gymnasium.Env):
+    """Observes a number without a shape, the action that it was given."""
+    observation_space = spaces.Box(-2, 2, (), np.float64)
+    action_space = spaces.Box(-1, 1, (), np.float32)
+
+    def reset(self, seed=None, options=None):
+        return -0.5, {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
+        return np.array(2 * action), float(action), False, False, {}
 
 
 class Together(gymnasium.Env):
@@ -124,5 +152,6 @@ class Masked(gymnasium.Env):
 
 gymnasium.register("ParlSpaces-v0", entry_point=Spaces, max_episode_steps=2)
 gymnasium.register("ParlFailing-v0", entry_point=Failing)
+gymnasium.register("ParlScalar-v0", entry_point=Scalar)
 gymnasium.register("ParlTogether-v0", entry_point=Together)
 gymnasium.register("ParlMasked-v0", entry_point=Masked)

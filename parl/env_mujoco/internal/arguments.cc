@@ -50,6 +50,12 @@ const std::string& MujocoArgs::text(const std::string& name) const {
 
 double MujocoArgs::number(const std::string& name) const { return parse_number(name, text(name)); }
 
+double MujocoArgs::size(const std::string& name) const {
+  const double value = number(name);
+  if (value < 0) raise("environment option '{}' is '{}'; it must not be negative", name, text(name));
+  return value;
+}
+
 int MujocoArgs::whole(const std::string& name, int least) const {
   const std::string& value = text(name);
   int number = 0;

@@ -23,6 +23,7 @@ class MujocoArgs {
   const std::string& id() const { return id_; }
   const std::string& text(const std::string& name) const;
   double number(const std::string& name) const;         // not NaN
+  double size(const std::string& name) const;           // a number, 0 or more
   int whole(const std::string& name, int least) const;  // least or more
   bool flag(const std::string& name) const;
   Range range(const std::string& name) const;  // "0.2..1", "-inf..10"

@@ -1,0 +1,17 @@
+// --env-args of the verbs that do not train, as `parl train` takes it: name=value, several with commas or by giving the
+// option again; a comma within brackets belongs to its value. set_env_args() (command.h) reads it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace parl::cli {
+
+// `texts` gets what was given; it must outlive the parsing.
+void add_env_args(CLI::App& app, std::vector<std::string>& texts, const std::string& help);
+
+}  // namespace parl::cli
