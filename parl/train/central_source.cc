@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "parl/agent/act_in_env.h"
 #include "parl/agent/tensor_array.h"
 #include "parl/core/check.h"
 #include "parl/core/clock.h"
@@ -253,8 +254,9 @@ void CentralSource::answer(Algorithm& algorithm, int64_t& version, const std::ve
     for (const PredictionRequest* r : batch) rows.push_back(r->*part);
     return torch::cat(rows);
   };
-  const ActOutput out = algorithm.act({together(&PredictionRequest::obs), together(&PredictionRequest::uniforms),
-                                       together(&PredictionRequest::memory)});
+  const ActInput in{together(&PredictionRequest::obs), together(&PredictionRequest::uniforms),
+                    together(&PredictionRequest::memory)};
+  const ActOutput out = act_in_env(algorithm, in, spec_, lanes_[0].config.env);
   const double seconds = seconds_since(begun) / static_cast<double>(out.logits.size(0));
   int64_t row = 0;
   for (PredictionRequest* r : batch) {
