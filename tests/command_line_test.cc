@@ -114,7 +114,7 @@ TEST_F(CommandLine, WrongWordsNameTheNearestAndExitWith2) {
       {"train sac --env Pendulum-v1 --auto-alpha=foo", "--auto-alpha wants true or false, got 'foo'"},
       {"train sac --env Pendulum-v1 --auto-alpha false", "write --auto-alpha=false"},
       {"train dqn --env CartPole-v1 --n-step 0", "--n-step is 0, expected at least 1"},
-      {"train dqn --env CartPole-v1 --lr-schedule 0:-1", "--lr-schedule is '0:-1': no value may be negative"},
+      {"train dqn --env CartPole-v1 --lr-schedule 0:-1", "--lr-schedule has -1 at step 0"},
       {"train foo", "`parl list algorithms` shows all"},
       {"train ppo --env CartPole-v1 --model nosuch", "`parl list models` shows all"},
       {"train ppo --env CartPole-v1 --preset nosuch", "there is no preset 'nosuch'; there are: "},

@@ -42,8 +42,8 @@ void check_schedules(const ConfigFields& fields) {
   for (const ConfigField& field : fields) {
     if (!field.path.ends_with("_schedule")) continue;
     const std::string text = config_text(field.get());
-    PARL_CHECK(text.empty() || Schedule(text).within(0, std::numeric_limits<double>::infinity()),
-               "--{} is '{}': no value may be negative", field.flag, text);
+    if (text.empty()) continue;
+    Schedule(text).check_within(0, std::numeric_limits<double>::infinity(), ("--" + field.flag).c_str());
   }
 }
 
