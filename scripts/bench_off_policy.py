@@ -4,11 +4,11 @@
   cmake --build build --target off_policy_bench
   taskset -c 0 python3 scripts/bench_off_policy.py [--rounds 5] [--updates 200] [sac td3 ddpg]
 
-The three take turns, round by round, on one intra-op thread each; pin all of it to one core with taskset. Sizes are
+With --cleanrl also CleanRL's own scripts. They take turns, round by round, on one intra-op thread each; pin all of it to one core with taskset. Sizes are
 HalfCheetah's: observation 17, action 6, two layers of 256, batch 256, 100,000 stored transitions. An update is everything
 that it takes: drawing a batch from numpy arrays, losses, gradients, torch.optim.Adam, target networks. Printed are
-medians over the rounds of updates per second of CPU time, and of wall time, and this project's ratio to the better of
-the other two. Needs torch and numpy.
+medians over the rounds of updates per second of CPU time, and of wall time, and this project's ratio to the best of the
+others. Needs torch and numpy.
 """
 import argparse
 import os
@@ -16,6 +16,7 @@ import pathlib
 import re
 import statistics
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -146,18 +147,28 @@ def measure_programs(bench, name, updates):
     return (ours, ours_wall), (libtorch, libtorch_wall)
 
 
+def measure_cleanrl(folder, name, updates):
+    script = pathlib.Path(__file__).resolve().parent / "bench_cleanrl.py"
+    out = subprocess.run([sys.executable, script, folder, name, "--updates", str(updates)], check=True, capture_output=True, text=True).stdout
+    return tuple(map(float, out.split()))
+
+
 def compare(name, args):
     loop = Loop(name)
     measure_python(loop, 20)
-    rates = {"ours": [], "libtorch": [], "python": []}
+    cleanrl = [measure_cleanrl] if args.cleanrl and name in ("sac", "td3") else []
+    rates = {"ours": [], "libtorch": [], "python": []} | ({"cleanrl": []} if cleanrl else {})
     for _ in range(args.rounds):
         ours, libtorch = measure_programs(args.bench, name, args.updates)
         for key, value in (("ours", ours), ("libtorch", libtorch), ("python", measure_python(loop, args.updates))):
             rates[key].append(value)
+        for measure in cleanrl:
+            rates["cleanrl"].append(measure(args.cleanrl, name, args.updates))
     for i, clock in enumerate(("CPU ", "wall")):
         m = {key: statistics.median(v[i] for v in values) for key, values in rates.items()}
-        print(f"{name:<5} {clock} updates/s: ours {m['ours']:7.1f}, libtorch {m['libtorch']:7.1f}, python {m['python']:7.1f}; "
-              f"ratio to the better {m['ours'] / max(m['libtorch'], m['python']):.2f}", flush=True)
+        others = {key: value for key, value in m.items() if key != "ours"}
+        print(f"{name:<5} {clock} updates/s: ours {m['ours']:7.1f}, " + ", ".join(f"{k} {v:7.1f}" for k, v in others.items())
+              + f"; ratio to the best of them {m['ours'] / max(others.values()):.2f}", flush=True)
 
 
 def main():
@@ -165,6 +176,7 @@ def main():
     parser.add_argument("algorithms", nargs="*", default=["sac", "td3", "ddpg"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=200)
+    parser.add_argument("--cleanrl", help="folder of CleanRL's scripts: these take turns, too (see bench_cleanrl.py)")
     parser.add_argument("--bench", default=str(pathlib.Path(__file__).resolve().parent.parent / "build/bench/off_policy_bench"))
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -157,11 +157,13 @@ constexpr const char* kDqnAtari = R"({
   "dqn": {"lr": 2.5e-4, "n_step": 3, "dueling": true, "prioritized": true}
 })";
 
+// The rate goes to 0, and what played best is kept: Q-learning unlearns a small task now and then.
 constexpr const char* kDqnClassic = R"({
-  "steps": 300000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
+  "steps": 300000, "checkpoint_steps": 50000, "eval_steps": 25000,
+  "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
   "dqn": {
-    "lr": 1e-3, "eps": 1e-5, "batch_size": 64, "train_ratio": 16, "target_updates": 200, "n_step": 3,
-    "exploration": "0:1,20000:0.04", "learn_start": 1000, "replay_capacity": 50000
+    "lr": 5e-4, "lr_schedule": "0:5e-4,100%:0", "eps": 1e-5, "batch_size": 64, "train_ratio": 16, "target_updates": 500,
+    "n_step": 3, "exploration": "0:1,20000:0.04", "learn_start": 1000, "replay_capacity": 100000
   }
 })";
 
@@ -192,7 +194,7 @@ constexpr const char* kRainbow = R"({
 // Atoms over what a reward of 1 or -1 a step sums to under gamma 0.99: CartPole's returns are above 0, the others'
 // below.
 constexpr const char* kRainbowClassic = R"({
-  "steps": 300000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
+  "steps": 300000, "checkpoint_steps": 50000, "eval_steps": 25000, "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
   "dqn": {
     "lr": 1e-3, "eps": 1e-5, "batch_size": 64, "train_ratio": 16, "target_updates": 200, "learn_start": 1000,
     "double_q": true, "dueling": true, "n_step": 3, "prioritized": true, "priority_alpha": 0.5,
