@@ -198,7 +198,8 @@ TEST(Schedule, SharesOfARun) {
   EXPECT_EQ(resolve_shares("text", 1000), "text");
   EXPECT_DOUBLE_EQ(Schedule(resolve_shares("0:1,100%:0", 400)).at(100), 0.75);
   const Schedule unresolved("0:1,100%:0");
-  EXPECT_THROW(unresolved.at(0), Error);
+  EXPECT_THROW(unresolved.at(1), Error);
+  EXPECT_DOUBLE_EQ(unresolved.at(0), 1);  // the same for any run
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ void Schedule::check_within(double low, double high, const char* name) const {
 }
 
 double Schedule::at(double agent_steps) const {
+  if (agent_steps <= 0 && points_.front().step >= 0) return points_.front().value;  // whatever the shares are of
   for (const Point& point : points_) {
     PARL_CHECK(!point.share, "a schedule has points at shares of a run ('{}%'): give steps, or use resolve_shares()",
                point.step);

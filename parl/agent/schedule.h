@@ -17,7 +17,7 @@ class Schedule {
  public:
   explicit Schedule(const std::string& text);
   explicit Schedule(double constant) : points_{{0.0, constant}} {}
-  // Throws where points are still shares of a run.
+  // Throws where points are still shares of a run, but for step 0.
   double at(double agent_steps) const;
   // Throws when a value is not within low..high; `name` is the setting's.
   void check_within(double low, double high, const char* name) const;

@@ -67,6 +67,7 @@ class Examiner {
     if (!options.settings.empty()) config_.settings = options.settings;
     config_.model = !options.model.empty() ? options.model : continuous ? "mlp64" : "mlp";
     config_.device = "cpu";
+    config_ = with_schedules_resolved(std::move(config_));
     if (continuous) {
       spec_ = {{kObs}, DType::kF32, 0, 1, {-1}, {1}};
     } else {

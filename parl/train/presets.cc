@@ -163,7 +163,7 @@ constexpr const char* kDqnClassic = R"({
   "model": "mlp", "actors": 2, "envs_per_actor": 4, "rollout_length": 16,
   "dqn": {
     "lr": 5e-4, "lr_schedule": "0:5e-4,100%:0", "eps": 1e-5, "batch_size": 64, "train_ratio": 16, "target_updates": 500,
-    "n_step": 3, "exploration": "0:1,20000:0.04", "learn_start": 1000, "replay_capacity": 100000
+    "dueling": true, "n_step": 3, "exploration": "0:1,20000:0.04", "learn_start": 1000, "replay_capacity": 100000
   }
 })";
 
@@ -337,7 +337,8 @@ const std::vector<Preset>& presets() {
       {"a2c", "classic", "default of the classic control tasks: small network, batches of 128", kA2cClassic},
       {"ppo", "atari", "default of atari:*: 42x42, batches of 2,048 learnt four times", kPpoAtari},
       {"dqn", "atari", "default of atari:*: 42x42, double, dueling, three steps, prioritised", kDqnAtari},
-      {"dqn", "classic", "default of the classic control tasks: small network, double, three steps", kDqnClassic},
+      {"dqn", "classic", "default of the classic control tasks: small network, double, dueling, three steps",
+       kDqnClassic},
       {"dqn", "pixel", "default of pixel:*: MinAtar's DQN settings, with Adam", kDqnPixel},
       {"dqn", "rainbow", "atari:*: 84x84, Nature network, all of Rainbow with the paper's settings", kRainbow},
       {"dqn", "rainbow_classic", "the classic control tasks: all of Rainbow, small network", kRainbowClassic},

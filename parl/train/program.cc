@@ -420,7 +420,8 @@ std::unique_ptr<Algorithm> one_or_each(const std::vector<std::string>& agents, c
   return std::make_unique<Independent>(agents, std::move(each));
 }
 
-// Points of schedules at shares of the run become numbers of steps.
+}  // namespace
+
 TrainConfig with_schedules_resolved(TrainConfig config) {
   for (const ConfigField& field : config.settings.fields("")) {
     const ConfigValue value = field.get();
@@ -431,8 +432,6 @@ TrainConfig with_schedules_resolved(TrainConfig config) {
   }
   return config;
 }
-
-}  // namespace
 
 std::unique_ptr<Algorithm> make_learner(const TrainConfig& given, const EnvSpec& env) {
   const TrainConfig config = with_schedules_resolved(given);

@@ -97,6 +97,9 @@ using ProgramSetup = void (*)(Program&);
 void set_program(ProgramSetup setup);
 const Program& program();
 
+// Points of schedules at shares of the run ("100%:0") become numbers of steps.
+TrainConfig with_schedules_resolved(TrainConfig config);
+
 // What learns in a run, and what acts in it: the entry's own, or one for each agent of the environment where `policies`
 // is "independent". `env`: the environment's spec.
 std::unique_ptr<Algorithm> make_learner(const TrainConfig& config, const EnvSpec& env);
