@@ -89,7 +89,7 @@ struct MujocoRenderer::Parts {
   mjvPerturb perturb{};
   mjvScene scene{};
   mjrContext context{};
-  std::vector<uint8_t> pixels;  // the lowest row first
+  std::vector<uint8_t> pixels{};  // the lowest row first
 
   void make(const MujocoArgs& args) {
     camera = camera_of(args, simulation);
