@@ -19,7 +19,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,9 +89,6 @@ const std::atomic<bool>& stop_on_signals();
 
 // What the verbs that live in other files offer to main.cc.
 int verb_train(const Arguments& args);
-// Sets what --env-args says: "size=42" -> args["size"] = "42". Throws UsageError.
-void set_env_args(std::map<std::string, std::string>& args, const std::vector<std::string>& pairs);
-
 int verb_check(const Arguments& args);
 int verb_eval(const Arguments& args);
 int verb_record(const Arguments& args);

@@ -35,6 +35,14 @@ class Films : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
+  // Paths of films of each kind that this build can write.
+  std::vector<std::string> one_of_each_kind() const {
+#ifdef PARL_HAVE_FFMPEG
+    return {folder_ + "/a.gif", folder_ + "/a.mp4"};
+#else
+    return {folder_ + "/a.gif"};
+#endif
+  }
   const std::string folder_ = testing::TempDir() + "parl_video_" + std::to_string(::getpid());
 };
 
@@ -106,12 +114,7 @@ TEST_F(Films, WrongNamesAndPlacesAreErrors) {
 }
 
 TEST_F(Films, OneThatIsNotFinishedLeavesWhatWasThere) {
-  std::vector<std::string> names = {"/a.gif"};
-#ifdef PARL_HAVE_FFMPEG
-  names.emplace_back("/a.mp4");
-#endif
-  for (const std::string& name : names) {
-    const std::string path = folder_ + name;
+  for (const std::string& path : one_of_each_kind()) {
     write_file_atomically(path, "an earlier film");
     {
       auto video = open_video(path);
@@ -130,12 +133,7 @@ TEST_F(Films, OneThatIsNotFinishedLeavesWhatWasThere) {
 
 // /dev/full through the name that a film has while it grows.
 TEST_F(Films, AFullDiskIsCalledSo) {
-  std::vector<std::string> names = {"/a.gif"};
-#ifdef PARL_HAVE_FFMPEG
-  names.emplace_back("/a.mp4");
-#endif
-  for (const std::string& name : names) {
-    const std::string path = folder_ + name;
+  for (const std::string& path : one_of_each_kind()) {
     std::filesystem::create_symlink("/dev/full", path + ".part");
     EXPECT_THAT(
         [&] {

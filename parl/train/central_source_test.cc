@@ -28,6 +28,7 @@ namespace parl {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::final_weights;
 using testing::TempDir;
 
 constexpr int kActors = 3;
@@ -209,10 +210,6 @@ TrainConfig small_ga3c(const std::string& run) {
   return c;
 }
 
-std::string weights_of(const std::string& run_dir) {
-  return read_file(*latest_checkpoint(run_dir) + "/weights.safetensors");
-}
-
 TEST(Ga3c, RunsInEveryEngineAndReportsItsQueues) {
   TempDir dir;
   for (const char* engine : {"inline", "thread", "process"}) {
@@ -237,14 +234,14 @@ TEST(Ga3c, DeterministicRunsAreEqualInEveryEngineAndContinueToTheBit) {
   processes.deterministic = true;
   processes.engine = "process";
   run(processes);
-  EXPECT_EQ(weights_of(whole.run), weights_of(processes.run));
+  EXPECT_EQ(final_weights(whole.run), final_weights(processes.run));
   TrainConfig parts = small_ga3c(dir.file("parts"));
   parts.deterministic = true;
   parts.steps = 900;
   run(parts);
   parts.steps = whole.steps;
   run(parts);
-  EXPECT_EQ(weights_of(whole.run), weights_of(parts.run));
+  EXPECT_EQ(final_weights(whole.run), final_weights(parts.run));
 }
 
 TEST(Ga3c, OldRolloutsAreDroppedAndCounted) {

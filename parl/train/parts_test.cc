@@ -72,6 +72,22 @@ TEST(Parts, AlgorithmsSayWhichActionsTheyCannotLearn) {
   EXPECT_THAT(error_of([&] { check_actions(own, masked, "Match-v0"); }), HasSubstr("dqn"));
 }
 
+// Trains until the return that is wanted; how many forbidden actions were taken on the way.
+double illegal_actions_until_learnt(const TrainConfig& config) {
+  double illegal = 0;
+  int64_t episodes = 0;
+  TrainHooks hooks;
+  hooks.show_status = false;
+  hooks.on_episode = [&](const Episode& episode, int64_t) {
+    ++episodes;
+    illegal += episode.scalars.at(0).second;
+  };
+  const TrainSummary summary = train(config, hooks);
+  EXPECT_EQ(summary.stop_reason, "until_return") << "after " << summary.steps << " steps";
+  EXPECT_GT(episodes, 100);
+  return illegal;
+}
+
 struct Case {
   const char *algorithm, *actions;
   bool mask;
@@ -98,17 +114,7 @@ TEST_P(LearnsToMatch, AndNeverTakesWhatIsForbidden) {
       config_set(config_fields(config), name, value);
     }
   }
-  double illegal = 0;
-  int64_t episodes = 0;
-  TrainHooks hooks;
-  hooks.show_status = false;
-  hooks.on_episode = [&](const Episode& episode, int64_t) {
-    ++episodes;
-    illegal += episode.scalars.at(0).second;
-  };
-  const TrainSummary summary = train(config, hooks);
-  EXPECT_EQ(summary.stop_reason, "until_return") << "after " << summary.steps << " steps";
-  EXPECT_GT(episodes, 100);
+  const double illegal = illegal_actions_until_learnt(config);
   if (c.mask) {
     EXPECT_EQ(illegal, 0);
   }
@@ -153,18 +159,7 @@ TEST_P(RecallsBehindAMask, AndNeverTakesWhatIsForbidden) {
                                     {"eps", "1e-5"}}) {
     config_set(config_fields(config), name, value);
   }
-  double illegal = 0;
-  int64_t episodes = 0;
-  TrainHooks hooks;
-  hooks.show_status = false;
-  hooks.on_episode = [&](const Episode& episode, int64_t) {
-    ++episodes;
-    illegal += episode.scalars.at(0).second;
-  };
-  const TrainSummary summary = train(config, hooks);
-  EXPECT_EQ(summary.stop_reason, "until_return") << "after " << summary.steps << " steps";
-  EXPECT_GT(episodes, 100);
-  EXPECT_EQ(illegal, 0);
+  EXPECT_EQ(illegal_actions_until_learnt(config), 0);
 
   EvalOptions options;
   options.env = config.env;

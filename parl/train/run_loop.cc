@@ -60,10 +60,8 @@ void check_data(const TrainConfig& c, const EnvSpec& env) {
   PARL_CHECK(agents == 0 || program().algorithm(c.algorithm).several_agents,
              "{} plays one agent at a time, and '{}' has {}: ppo, impala and dqn learn all of them", c.algorithm, c.env,
              agents);
-  PARL_CHECK(
-      agents == 0 || c.envs_per_actor % agents == 0,
-      "'{}' has {} agents, and each counts as one environment: --envs-per-actor must be a multiple of {}, not {}",
-      c.env, agents, agents, c.envs_per_actor);
+  // Throws where a seat would be left empty.
+  if (agents > 0) program().envs.vector_factory({.id = c.env, .args = c.env_args}, c.envs_per_actor)(0);
   if (!c.data.empty()) load_recording(c.data).check_fits(model_spec_of(env), c.env, c.data);
 }
 
